@@ -1,0 +1,162 @@
+"""The shapes that cross the wire and their coding: frames, health, tasks, tools and records. Pure.
+
+The protocol's text is `miroir/serve/PROTOCOL.md`.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Any, NotRequired, TypedDict
+
+PROTOCOL = "miroir/1"
+RECORD_SCHEMA = 1
+MAX_FRAME_BYTES = 64 * 1024 * 1024
+WAITING_HEADER = "Miroir-Waiting"
+
+# Error codes that a server sends unasked after the handshake, before it closes the connection.
+CAPACITY_REACHED = "CAPACITY_REACHED"
+FACTORY_ERROR = "FACTORY_ERROR"
+SESSION_ERROR = "SESSION_ERROR"
+CLOSING_CODES = frozenset({CAPACITY_REACHED, FACTORY_ERROR, SESSION_ERROR})
+
+# Error codes that leave the session alive.
+INVALID_JSON = "INVALID_JSON"
+UNKNOWN_TYPE = "UNKNOWN_TYPE"
+VALIDATION_ERROR = "VALIDATION_ERROR"
+EXECUTION_ERROR = "EXECUTION_ERROR"
+UNKNOWN_TASK = "UNKNOWN_TASK"
+NO_EPISODE = "NO_EPISODE"
+STALE_EPISODE = "STALE_EPISODE"
+EPISODE_OVER = "EPISODE_OVER"
+UNKNOWN_COWORKER = "UNKNOWN_COWORKER"
+NOT_GRADED = "NOT_GRADED"
+
+SURFACES = ("api", "mcp", "code")
+ENDINGS = ("submit", "done", "max_steps", "deadline", "abandoned", "env_error", "agent_error", "lost")
+
+
+class Persona(TypedDict):
+    """Whom the agent acts as."""
+
+    name: str
+    description: str
+
+
+class Task(TypedDict):
+    """One task as an environment lists it; `task_hash` covers everything that decides the episode."""
+
+    id: str
+    task_hash: str
+    instruction: str
+    persona: NotRequired[Persona]
+    coworkers: NotRequired[list[str]]
+    coworkers_scripted: NotRequired[bool]
+    max_steps: NotRequired[int]
+    split: NotRequired[str]
+    tags: NotRequired[list[str]]
+    tools: NotRequired[list[str]]
+
+
+class Tool(TypedDict):
+    """A tool as MCP lists it; `inputSchema` is a JSON schema of an object."""
+
+    name: str
+    description: str
+    inputSchema: dict[str, Any]
+
+
+class ErrorData(TypedDict):
+    """The `data` of an error frame."""
+
+    code: str
+    message: str
+    errors: NotRequired[list[Any]]
+    active_sessions: NotRequired[int]
+    max_sessions: NotRequired[int]
+
+
+class Step(TypedDict):
+    """One reply to a step: the observation, the reward so far (null: none yet), and whether the episode is over."""
+
+    observation: dict[str, Any]
+    reward: float | None
+    done: bool
+
+
+class CoworkerTurn(TypedDict):
+    """A coworker who owes a reply, and the chat to answer."""
+
+    coworker: str
+    messages: list[dict[str, Any]]
+
+
+class CheckResult(TypedDict):
+    """One named check of a grade, with its evidence."""
+
+    name: str
+    passed: bool
+    detail: str
+
+
+class HarmResult(TypedDict):
+    """Damage that the task did not ask for."""
+
+    name: str
+    detail: str
+
+
+class Metadata(TypedDict):
+    """How an episode ended and how it was graded."""
+
+    task_hash: str
+    success: bool
+    harm: bool
+    ended_by: str
+    void_reason: str | None
+    checks: list[CheckResult]
+    harms: list[HarmResult]
+
+
+class Record(TypedDict):
+    """A graded episode; version 1 of the schema. The client's own keys are the ones that need not be there."""
+
+    schema: int
+    episode_id: str
+    task_id: str
+    split: str | None
+    env: dict[str, Any]
+    reward: float | None
+    metadata: Metadata
+    diagnostics: dict[str, float]
+    timings: dict[str, Any]
+    steps: list[dict[str, Any]]
+    task: NotRequired[Task]
+    prompt: NotRequired[str]
+    surface: NotRequired[str | None]
+    max_seconds: NotRequired[int | None]
+    agent: NotRequired[dict[str, Any]]
+    trial: NotRequired[int]
+    attempt: NotRequired[int]
+    messages: NotRequired[list[dict[str, Any]]]
+    tools: NotRequired[list[dict[str, Any]]]
+    container: NotRequired[str]
+    usage: NotRequired[dict[str, int]]
+    made_by: NotRequired[str]
+
+
+def encode(frame: Any) -> str:
+    """The frame as compact JSON text; ValueError for NaN, Infinity and what JSON cannot hold."""
+    text = json.dumps(frame, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
+    try:
+        text.encode()
+    except UnicodeEncodeError:  # a lone surrogate: JSON can carry it escaped, UTF-8 cannot
+        return json.dumps(frame, separators=(",", ":"), allow_nan=False)
+    return text
+
+
+def decode(data: str | bytes) -> dict[str, Any]:
+    """The frame in `data`; ValueError when it is not a JSON object."""
+    frame = json.loads(data)
+    if not isinstance(frame, dict):
+        raise ValueError(f"a frame must be a JSON object, not {type(frame).__name__}")  # noqa: TRY004
+    return frame

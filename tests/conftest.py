@@ -1,0 +1,63 @@
+"""What every test shares: nothing may be left behind, and the package under test is the installed one."""
+
+from __future__ import annotations
+
+import gc
+import os
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+# A child started from the checkout must import the installed package, not the folder it stands in.
+os.environ["PYTHONSAFEPATH"] = "1"
+
+GRACE_S = 5.0  # how long a closing thread, socket or child may take to be gone
+
+
+@pytest.fixture(autouse=True)
+def _nothing_left() -> Iterator[None]:
+    """After each test no thread, socket or child process of its own remains."""
+    threads = set(threading.enumerate())
+    sockets = _sockets()
+    children = _children()
+    yield
+    gc.collect()
+    deadline = time.monotonic() + GRACE_S
+    while time.monotonic() < deadline:
+        left = _left(threads, sockets, children)
+        if not left:
+            return
+        time.sleep(0.02)
+    pytest.fail(f"left behind: {_left(threads, sockets, children)}")
+
+
+def _left(threads: set[threading.Thread], sockets: set[str], children: set[int]) -> list[str]:
+    return [
+        *(f"thread {thread.name}" for thread in threading.enumerate() if thread not in threads and thread.is_alive()),
+        *(f"socket {name}" for name in _sockets() - sockets),
+        *(f"child {pid}" for pid in _children() - children),
+    ]
+
+
+def _sockets() -> set[str]:
+    found = set()
+    for entry in Path("/proc/self/fd").iterdir():
+        try:
+            target = os.readlink(entry)
+        except OSError:
+            continue
+        if target.startswith("socket:"):
+            found.add(target)
+    return found
+
+
+def _children() -> set[int]:
+    return {
+        int(pid)
+        for task in Path("/proc/self/task").iterdir()
+        if (task / "children").exists()
+        for pid in (task / "children").read_text().split()
+    }
