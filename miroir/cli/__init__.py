@@ -1,0 +1,52 @@
+"""The `miroir` command: one module per subcommand, and the exit codes they share.
+
+0 done, 1 the work found failures, 2 a usage or environment error, 130 interrupted.
+Data goes to stdout, talk to stderr.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import logging
+import os
+import sys
+from collections.abc import Sequence
+from importlib.metadata import version
+
+from ..errors import MiroirError
+
+# Each names a module of this package with `HELP`, `add_arguments(parser)` and `command(args) -> int`.
+COMMANDS = ("serve",)
+
+
+def parser() -> argparse.ArgumentParser:
+    """The whole command line."""
+    top = argparse.ArgumentParser(prog="miroir", description="Lease environments, run episodes, read their records.")
+    top.add_argument("--version", action="version", version=f"miroir {version('miroir')}")
+    subcommands = top.add_subparsers(dest="command", required=True, metavar="COMMAND")
+    for name in COMMANDS:
+        module = importlib.import_module(f".{name}", __package__)
+        sub = subcommands.add_parser(name, help=module.HELP, description=module.HELP)
+        sub.set_defaults(run=module.command)
+        module.add_arguments(sub)
+    return top
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the command line; the exit code."""
+    args = parser().parse_args(argv)
+    logging.basicConfig(format="%(levelname)s %(name)s: %(message)s", level=logging.WARNING)
+    try:
+        code: int = args.run(args)
+        sys.stdout.flush()
+        return code
+    except KeyboardInterrupt:
+        print("interrupted", file=sys.stderr)
+        return 130
+    except BrokenPipeError:  # the reader of our output has gone; nothing is left to say to it
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+        return 1
+    except (MiroirError, ValueError) as error:
+        print(f"error: {' '.join(str(error).split())}", file=sys.stderr)
+        return 2

@@ -1,0 +1,2 @@
+"""`miroir serve`."""
+HELP = "serve an environment"
