@@ -6,7 +6,7 @@ The protocol's text is `miroir/serve/PROTOCOL.md`.
 from __future__ import annotations
 
 import json
-from typing import Any, NotRequired, TypedDict
+from typing import Any, NamedTuple, NotRequired, TypedDict
 
 PROTOCOL = "miroir/1"
 RECORD_SCHEMA = 1
@@ -144,6 +144,40 @@ class Record(TypedDict):
     made_by: NotRequired[str]
 
 
+class Health(NamedTuple):
+    """What a container's `/health` said: free, leased, or unwell for a `reason`; None where it did not say."""
+
+    healthy: bool
+    leased: bool | None = None
+    active: int | None = None
+    slots: int | None = None
+    reason: str = ""
+    status: int | None = None
+    errno: int | None = None
+
+
+def read_health(status: int, content: bytes) -> Health:
+    """The meaning of an answer to GET `/health`: ours, or OpenEnv's, which says no more than healthy."""
+    try:
+        body = json.loads(content)
+    except (ValueError, RecursionError):
+        body = None
+    said = body if isinstance(body, dict) else {}
+    if status != 200 or said.get("status") != "healthy":
+        why = said.get("reason") or (said.get("status") if status == 200 else None)
+        return Health(False, reason=f"/health answered HTTP {status}{f': {why}' if why else ''}", status=status)
+    sessions = said.get("sessions")
+    counts = sessions if isinstance(sessions, dict) else {}
+    leased, active, slots = said.get("leased"), counts.get("active"), counts.get("max")
+    return Health(
+        True,
+        leased if isinstance(leased, bool) else None,
+        active if isinstance(active, int) else None,
+        slots if isinstance(slots, int) and slots > 0 else None,
+        status=status,
+    )
+
+
 def encode(frame: Any) -> str:
     """The frame as compact JSON text; ValueError for NaN, Infinity and what JSON cannot hold."""
     text = json.dumps(frame, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
@@ -160,3 +194,19 @@ def decode(data: str | bytes) -> dict[str, Any]:
     if not isinstance(frame, dict):
         raise ValueError(f"a frame must be a JSON object, not {type(frame).__name__}")  # noqa: TRY004
     return frame
+
+
+def result_of(observation: dict[str, Any]) -> Any:
+    """What a tool answered, as a record keeps it: its structured content where it has some, else its text.
+
+    An observation that is no tool's (a plain server's own type) is kept whole.
+    """
+    if "result" not in observation:
+        return observation
+    result = observation["result"]
+    if not isinstance(result, dict) or not isinstance(result.get("content"), list):
+        return result
+    structured = result.get("structured_content")
+    if isinstance(structured, dict):
+        return structured
+    return "\n".join(str(block["text"]) for block in result["content"] if isinstance(block, dict) and "text" in block)

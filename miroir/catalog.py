@@ -1,0 +1,94 @@
+"""What an environment offers: its name, splits, tasks and tools, and the prompt of a task."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import date
+from typing import Any, cast
+from urllib.parse import quote, urlencode
+
+from . import rest
+from .errors import ConnectionFailed, InvalidArgument, MiroirError, ToolsError
+from .urls import endpoint
+from .wire import Task, Tool
+
+
+def answering(urls: Sequence[str], token: str | None = None) -> str:
+    """The first of `urls` whose environment answers; else the last one's failure is raised."""
+    if not urls:
+        raise InvalidArgument("there is no URL to ask; pass at least one")
+    failure: MiroirError | None = None
+    for url in urls:
+        try:
+            environments(url, token)
+        except MiroirError as error:
+            failure = error
+        else:
+            return url
+    assert failure is not None
+    raise failure
+
+
+def environments(url: str, token: str | None = None) -> list[str]:
+    """The names of the environments that the server has."""
+    names = rest.get(endpoint(url, "list_environments"), token=token)
+    if not isinstance(names, list) or not names or not all(isinstance(name, str) for name in names):
+        raise ConnectionFailed(f"{url} lists no environment; is this an environment server?", url=url)
+    return names
+
+
+def splits(url: str, token: str | None = None) -> list[str]:
+    """The names of the environment's splits."""
+    listed = rest.get(endpoint(url, f"{_name(url, token)}/splits"), token=token)
+    return [str(split["name"] if isinstance(split, dict) else split) for split in listed]
+
+
+def tasks(url: str, split: str = "train", token: str | None = None) -> list[Task]:
+    """The tasks of a split, as the environment lists them; HttpError (HTTP_400) for a split that it does not have."""
+    answer = rest.post(endpoint(url, f"{_name(url, token)}/tasks"), {"split": split}, token=token)
+    rows = answer.get("tasks") if isinstance(answer, dict) else None
+    if not isinstance(rows, list) or not all(isinstance(row, dict) for row in rows):
+        raise ConnectionFailed(f"{url} answered no list of tasks; is this an environment server?", url=url)
+    return cast("list[Task]", rows)
+
+
+def tools(url: str, token: str | None = None, surface: str | None = None) -> list[Tool]:
+    """The tools that the environment shows on a surface; a JSON-RPC error becomes ToolsError."""
+    query = f"?{urlencode({'surface': surface})}" if surface else ""
+    request = {"jsonrpc": "2.0", "id": 1, "method": "tools/list", "params": {}}
+    answer = rest.post(endpoint(url, f"mcp{query}"), request, token=token)
+    fault = answer.get("error") if isinstance(answer, dict) else None
+    if fault:
+        said = fault.get("message") if isinstance(fault, dict) else fault
+        raise ToolsError(f"{url} does not list its tools: {said}")
+    listed = (answer.get("result") or {}).get("tools") if isinstance(answer, dict) else None
+    if not isinstance(listed, list):
+        raise ToolsError(f"{url} answered no list of tools; is this an environment server?")
+    return [_tool(tool) for tool in listed]
+
+
+def prompt(task: Mapping[str, Any], today: date, *, submit: bool = True) -> str:
+    """What the agent is told: the instruction, whom it acts as and within what limits, and the date.
+
+    `submit` false leaves out that `submit` must be called, for environments that have no such tool.
+    """
+    persona = task.get("persona") or {}
+    about: list[str] = []
+    if persona.get("description"):
+        name = persona.get("name")
+        about.append(f"You act as {f'{name}, ' if name else ''}{persona['description'].rstrip('. ')}.")
+    if task.get("max_steps"):
+        about.append(f"You have {task['max_steps']} tool calls.")
+    if submit:
+        about.append("When you are done, call the tool `submit`.")
+    paragraphs = [str(task.get("instruction") or "").strip(), " ".join(about), f"Today is {today.isoformat()} (UTC)."]
+    return "\n\n".join(paragraph for paragraph in paragraphs if paragraph)
+
+
+def _name(url: str, token: str | None) -> str:
+    return quote(environments(url, token)[0], safe="")
+
+
+def _tool(listed: Any) -> Tool:
+    schema = listed.get("inputSchema") or listed.get("input_schema") or {"type": "object", "properties": {}}
+    return {"name": listed["name"], "description": listed.get("description") or "", "inputSchema": schema}

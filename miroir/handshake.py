@@ -1,0 +1,105 @@
+"""Opening a session on a container: handshake, first frame, and what they mean for the lease."""
+
+from __future__ import annotations
+
+import contextlib
+import socket
+import threading
+from dataclasses import dataclass
+
+from . import wire
+from .schedule import RETRIED_STATUSES, Outcome
+from .transport import HandshakeFailed, HandshakeRefused, LinkClosed, LinkTimeout, Transport, open_transport
+
+ASK_TIMEOUT_S = 5.0
+
+
+@dataclass(frozen=True)
+class Attempt:
+    """What came of an attempt: a transport, or why there is none.
+
+    `count` is the HTTP status of a refusal, or the number of sessions of a busy container where it is told.
+    """
+
+    outcome: Outcome
+    transport: Transport | None = None
+    reason: str = ""
+    count: int | None = None
+
+
+class Dialling:
+    """The sockets of the attempts under way, so that all can be ended at once."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()  # guards _sockets and _closed
+        self._sockets: set[socket.socket] = set()
+        self._closed = False
+
+    def add(self, sock: socket.socket) -> None:
+        """Take in a socket that is connected; it is shut down when all are."""
+        with self._lock:
+            self._sockets.add(sock)
+            if self._closed:
+                _shut(sock)
+
+    def remove(self, sock: socket.socket) -> None:
+        """Forget a socket whose attempt is over."""
+        with self._lock:
+            self._sockets.discard(sock)
+
+    def close(self) -> None:
+        """End every attempt, those that begin later included."""
+        with self._lock:
+            self._closed = True
+            for sock in self._sockets:
+                _shut(sock)
+
+
+def attempt(url: str, token: str | None, *, waiting: str, timeout_s: float, dialling: Dialling) -> Attempt:
+    """Try to open a session on the container at `url`; `timeout_s` bounds the handshake and its first frame, each."""
+    dialled: list[socket.socket] = []
+
+    def on_dial(sock: socket.socket) -> None:
+        dialled.append(sock)
+        dialling.add(sock)
+
+    transport = None
+    try:
+        transport = open_transport(url, token, waiting=waiting, timeout_s=timeout_s, on_dial=on_dial)
+        return _judged(transport, transport.first_frame(timeout_s))
+    except HandshakeRefused as error:
+        refused = 400 <= error.status < 500 and error.status not in RETRIED_STATUSES
+        return Attempt(Outcome.REFUSED if refused else Outcome.SICK, reason=str(error), count=error.status)
+    except (HandshakeFailed, LinkClosed, LinkTimeout) as error:
+        stage = "" if transport is None else "its first frame did not come: "
+        return Attempt(Outcome.SICK, reason=f"{stage}{error}")
+    finally:
+        for sock in dialled:
+            dialling.remove(sock)
+
+
+def wanted(transport: Transport) -> float | None:
+    """How many seconds ago the container saw another client wait; infinity when it does not say."""
+    try:
+        data = transport.exchange({"type": "state"}, ASK_TIMEOUT_S).get("data")
+    except (LinkClosed, LinkTimeout):
+        return float("inf")
+    said = data.get("wanted_s", float("inf")) if isinstance(data, dict) else float("inf")
+    return float(said) if isinstance(said, int | float) else None
+
+
+def _judged(transport: Transport, first: dict[str, object]) -> Attempt:
+    data = first.get("data") if first.get("type") == "error" else None
+    code = data.get("code") if isinstance(data, dict) else None
+    if not isinstance(data, dict) or code not in wire.CLOSING_CODES:
+        return Attempt(Outcome.OPENED, transport)
+    transport.close()
+    if code == wire.CAPACITY_REACHED:
+        slots = data.get("max_sessions")
+        return Attempt(Outcome.BUSY, count=slots if isinstance(slots, int) and slots > 0 else None)
+    return Attempt(Outcome.SICK, reason=f"{code}: {data.get('message', '')}")
+
+
+def _shut(sock: socket.socket) -> None:
+    with contextlib.suppress(OSError):
+        sock.shutdown(socket.SHUT_RDWR)

@@ -1,0 +1,266 @@
+"""One WebSocket to one container: open it, exchange a frame for a reply under a deadline, close it.
+
+A connection is good for as long as no reply is owed. Whatever interrupts an exchange (a timeout, a lost peer,
+KeyboardInterrupt) closes the socket, so that no later call can read the reply to an earlier one.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import os
+import socket
+import threading
+import time
+import urllib.request
+import weakref
+from collections.abc import Callable, Iterator
+from typing import Any
+from urllib.parse import urlsplit
+
+from websockets.exceptions import ConnectionClosed, InvalidHandshake, InvalidStatus, WebSocketException
+from websockets.sync.client import ClientConnection, connect
+
+from . import wire
+from .errors import InvalidArgument
+from .rest import is_private, reason
+
+HANDSHAKE_TIMEOUT_S = 30.0
+PING_INTERVAL_S = 20.0
+PING_TIMEOUT_S = 60.0  # a trainer that holds the interpreter for half a minute answers late, and is alive
+CLOSE_TIMEOUT_S = 2.0
+USER_TIMEOUT_MS = 30_000
+_BUFFERED = 65_536  # bytes that the socket's buffer takes without a reader at the other end
+
+_silent = logging.getLogger("miroir.websockets")
+_silent.addHandler(logging.NullHandler())
+_silent.propagate = False
+_live: weakref.WeakSet[Transport] = weakref.WeakSet()
+
+
+class HandshakeRefused(Exception):
+    """The server answered the handshake with an HTTP status instead."""
+
+    def __init__(self, status: int) -> None:
+        super().__init__(f"the handshake was refused with HTTP {status}")
+        self.status = status
+
+
+class HandshakeFailed(Exception):
+    """No connection came about; the text says why."""
+
+
+class LinkClosed(Exception):
+    """The connection is gone; the text says why."""
+
+
+class LinkTimeout(Exception):
+    """The reply did not come before its deadline; the connection was closed."""
+
+
+class Transport:
+    """An open WebSocket, used by one caller at a time; further callers queue."""
+
+    def __init__(self, connection: ClientConnection, url: str) -> None:
+        self.url = url
+        self._connection = connection
+        self._socket = connection.socket
+        self._turn = threading.Lock()  # one exchange at a time
+        self._closed: str | None = None
+        self._pid = os.getpid()
+        _live.add(self)
+
+    @property
+    def usable(self) -> bool:
+        """Whether a further exchange may succeed: open, no reply owed, and not inherited by fork."""
+        return self._closed is None and self._pid == os.getpid() and self._connection.close_code is None
+
+    def exchange(self, frame: Any, timeout_s: float) -> dict[str, Any]:
+        """Send `frame` and return its reply within `timeout_s` seconds; LinkTimeout, LinkClosed or InvalidArgument."""
+        text = _encoded(frame)
+        with self._turn:
+            self._check()
+            deadline = time.monotonic() + timeout_s
+            try:
+                with self._watched(len(text), timeout_s):
+                    self._connection.send(text, text=True)
+                data = self._connection.recv(max(0.0, deadline - time.monotonic()), decode=False)
+                return wire.decode(data)
+            except BaseException as error:
+                raise self._broken(error, timeout_s) from error
+
+    def first_frame(self, timeout_s: float) -> dict[str, Any]:
+        """Ask for the state, and return the first frame that arrives: the state, or the server's refusal of a session.
+
+        A refused session's error frame is still there to be read when the request could no longer be sent.
+        """
+        with self._turn:
+            self._check()
+            try:
+                with contextlib.suppress(ConnectionClosed):
+                    self._connection.send(_encoded({"type": "state"}), text=True)
+                return wire.decode(self._connection.recv(timeout_s, decode=False))
+            except BaseException as error:
+                raise self._broken(error, timeout_s) from error
+
+    def close(self) -> None:
+        """Close the connection, cleanly when no call is running; a running call is woken. Idempotent."""
+        if self._pid != os.getpid():
+            return
+        if self._closed is None and self._turn.acquire(blocking=False):
+            try:
+                self._closed = "it was closed"
+                self._connection.close()
+            finally:
+                self._turn.release()
+        self.abort("it was closed")
+
+    def abort(self, why: str) -> None:
+        """Cut the connection at once, without a closing handshake; takes no lock."""
+        if self._pid != os.getpid():
+            return
+        self._closed = self._closed or why
+        with contextlib.suppress(OSError):
+            self._socket.shutdown(socket.SHUT_RDWR)
+
+    def _check(self) -> None:
+        if self._pid != os.getpid():
+            raise LinkClosed("it was inherited by fork; lease a session in this process")
+        if self._closed is not None:
+            raise LinkClosed(self._closed)
+
+    def _broken(self, error: BaseException, timeout_s: float) -> BaseException:
+        closed = self._closed
+        if isinstance(error, ConnectionClosed):
+            self.abort(_why_closed(error))
+            return LinkClosed(closed or _why_closed(error))
+        if isinstance(error, TimeoutError):
+            self.abort(f"no reply came within {timeout_s:g} s")
+            return LinkTimeout(f"no reply came within {timeout_s:g} s")
+        if isinstance(error, ValueError | RecursionError):
+            self.abort("it answered what is not a JSON frame")
+            return LinkClosed("it answered what is not a JSON frame")
+        self.abort("a call on it was interrupted while its reply was owed")
+        return error
+
+    @contextlib.contextmanager
+    def _watched(self, size: int, timeout_s: float) -> Iterator[None]:
+        """Bound a send that may block: one larger than what the socket buffers for a peer that does not read."""
+        if size <= _BUFFERED:
+            yield
+            return
+        cut = threading.Timer(timeout_s, self.abort, [f"the peer took no data for {timeout_s:g} s"])
+        cut.daemon = True
+        cut.start()
+        try:
+            yield
+        finally:
+            cut.cancel()
+
+
+def open_transport(
+    url: str,
+    token: str | None = None,
+    *,
+    waiting: str | None = None,
+    timeout_s: float = HANDSHAKE_TIMEOUT_S,
+    on_dial: Callable[[socket.socket], object] | None = None,
+) -> Transport:
+    """Connect to the container at base URL `url` within `timeout_s` seconds; HandshakeRefused or HandshakeFailed.
+
+    `on_dial` is given the TCP socket before the handshake: shutting it down from another thread ends the attempt.
+    """
+    headers = {}
+    if token:
+        headers["Authorization"] = f"Bearer {token}"
+    if waiting:
+        headers[wire.WAITING_HEADER] = waiting
+    deadline = time.monotonic() + timeout_s
+    try:
+        sock = None if _needs_proxy(url) else _dial(url, timeout_s)
+        if sock is not None and on_dial is not None:
+            on_dial(sock)
+        connection = connect(
+            _websocket_url(url),
+            sock=sock,
+            proxy=True if sock is None else None,
+            compression=None,
+            additional_headers=headers,
+            open_timeout=max(0.0, deadline - time.monotonic()),
+            ping_interval=PING_INTERVAL_S,
+            ping_timeout=PING_TIMEOUT_S,
+            close_timeout=CLOSE_TIMEOUT_S,
+            max_size=None,
+            logger=_silent,
+        ).__enter__()
+    except InvalidStatus as error:
+        raise HandshakeRefused(error.response.status_code) from error
+    except TimeoutError as error:
+        raise HandshakeFailed(f"the handshake took more than {timeout_s:g} s") from error
+    except (OSError, InvalidHandshake, WebSocketException) as error:
+        raise HandshakeFailed(reason(error)) from error
+    _set_options(connection.socket)
+    return Transport(connection, url)
+
+
+def _encoded(frame: Any) -> bytes:
+    try:
+        data = wire.encode(frame).encode()
+    except (TypeError, ValueError, RecursionError) as error:
+        raise InvalidArgument(
+            f"this cannot be sent as JSON ({error}); send finite numbers, text, lists, dicts"
+        ) from None
+    if len(data) > wire.MAX_FRAME_BYTES:
+        raise InvalidArgument(
+            f"a frame of {len(data):,} bytes is larger than the {wire.MAX_FRAME_BYTES:,} that may be sent; send less"
+        )
+    return data
+
+
+def _websocket_url(url: str) -> str:
+    scheme, rest = url.split("://", 1)
+    return f"{'wss' if scheme.lower() == 'https' else 'ws'}://{rest.removesuffix('/')}/ws"
+
+
+def _needs_proxy(url: str) -> bool:
+    return not is_private(url) and bool(urllib.request.getproxies())
+
+
+def _dial(url: str, timeout_s: float) -> socket.socket:
+    parts = urlsplit(url)
+    port = parts.port or (443 if parts.scheme == "https" else 80)
+    return socket.create_connection((parts.hostname, port), timeout=timeout_s)
+
+
+def _set_options(sock: socket.socket) -> None:
+    """Let the kernel find a host that is gone: keepalive after 15 s, thrice every 5 s; 30 s for data in flight."""
+    sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+    for name, value in (
+        ("TCP_KEEPIDLE", 15),
+        ("TCP_KEEPINTVL", 5),
+        ("TCP_KEEPCNT", 3),
+        ("TCP_USER_TIMEOUT", USER_TIMEOUT_MS),
+    ):
+        if hasattr(socket, name):  # Linux has them all; others some
+            sock.setsockopt(socket.IPPROTO_TCP, getattr(socket, name), value)
+
+
+def _why_closed(error: ConnectionClosed) -> str:
+    frame = error.rcvd
+    if frame is not None:
+        return f"the server closed it ({frame.code}{' ' + frame.reason if frame.reason else ''})"
+    if error.__cause__ is not None:
+        return reason(error.__cause__)
+    if error.sent is not None and error.sent.reason:
+        return f"it was given up ({error.sent.reason})"
+    return "the server went away without a closing handshake"
+
+
+def _close_inherited() -> None:
+    # The parent's lease ends with its last descriptor: a child that lives on must not hold one.
+    for transport in list(_live):
+        with contextlib.suppress(OSError):
+            transport._socket.close()
+
+
+os.register_at_fork(after_in_child=_close_inherited)
