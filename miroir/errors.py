@@ -14,7 +14,9 @@ MiroirError(code, message)
   HttpError           HTTP_<status>
   EnvError            an error frame of the environment, with its own code
   ModelError          MODEL: the model's endpoint failed
+  ContextFull         MODEL_CONTEXT (also a ModelError): the conversation has outgrown the model's context
   RecordError         RECORD (also a ValueError): a record or trace file that cannot be read or written
+  ContainerPoolError  CONTAINER_POOL (also a RuntimeError): containers could not be started or kept
   MissingExtra        MISSING_EXTRA (also an ImportError): a part of miroir that is not installed
 """
 
@@ -154,10 +156,26 @@ class ModelError(_Coded):
         self.retryable = retryable
 
 
+class ContextFull(ModelError):
+    """The conversation no longer fits the model's context; the episode is submitted and graded as it stands."""
+
+    CODE = "MODEL_CONTEXT"
+
+
 class RecordError(_Coded, ValueError):
     """A record or a trace file that cannot be trusted: not readable, not writable, or not a record."""
 
     CODE = "RECORD"
+
+
+class ContainerPoolError(_Coded, RuntimeError):
+    """Containers that could not be started or kept; `log` holds the last lines of the one that failed."""
+
+    CODE = "CONTAINER_POOL"
+
+    def __init__(self, message: str, *, log: tuple[str, ...] = ()) -> None:
+        super().__init__(message)
+        self.log = log
 
 
 class MissingExtra(_Coded, ImportError):
