@@ -1,2 +1,89 @@
-"""`miroir serve`."""
+"""`miroir serve`: one environment on a port of this machine."""
+
+from __future__ import annotations
+
+import argparse
+import os
+
+from ..errors import InvalidArgument
+
 HELP = "serve an environment"
+_LOOPBACK = ("127.0.0.1", "::1", "localhost")
+_LAST_WORDS_S = 1.5  # for closing worlds, once the process that started this one is gone
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """The arguments of `miroir serve`."""
+    parser.add_argument("env", metavar="ENV", help="office, or package.module:Class")
+    parser.add_argument("--host", default="127.0.0.1", help="address to listen on (default %(default)s)")
+    parser.add_argument("--port", type=int, default=0, help="port to listen on (default: one that is free)")
+    parser.add_argument("--port-file", metavar="FILE", help="write the port there once the server accepts")
+    guard = parser.add_mutually_exclusive_group()
+    guard.add_argument("--token-env", metavar="NAME", help="environment variable with the token that clients must send")
+    guard.add_argument("--no-token", action="store_true", help="serve anyone on an address other machines can reach")
+    parser.add_argument("--allow-code", action="store_true", help="let agents run code on this machine")
+    parser.add_argument("--max-sessions", type=int, default=1, metavar="N", help="sessions at a time (default 1)")
+    parser.add_argument("--death-fd", type=int, metavar="FD", help="end when this inherited pipe is closed")
+
+
+def command(args: argparse.Namespace) -> int:
+    """Serve until SIGTERM (0) or SIGINT (130)."""
+    from ..serve import names, serve
+
+    token = _token(args)
+    factory = names.find(args.env)
+    if args.death_fd is not None:
+        _end_with_parent(args.death_fd)
+
+    def ready(url: str) -> None:
+        if args.port_file is not None:
+            _write_port(args.port_file, url)
+        print(url, flush=True)
+
+    serve(
+        factory,
+        host=args.host,
+        port=args.port,
+        token=token,
+        max_sessions=args.max_sessions,
+        allow_code=args.allow_code,
+        on_ready=ready,
+    )
+    return 0
+
+
+def _token(args: argparse.Namespace) -> str | None:
+    if args.token_env is None:
+        if args.host not in _LOOPBACK and not args.no_token:
+            raise InvalidArgument(
+                f"{args.host} can be reached by others; use --token-env NAME, or --no-token to allow it"
+            )
+        return None
+    token = os.environ.get(args.token_env, "")
+    if not token.strip():
+        raise InvalidArgument(f"the environment variable {args.token_env} is not set; put the token into it")
+    return token.strip()
+
+
+def _write_port(path: str, url: str) -> None:
+    part = f"{path}.{os.getpid()}.part"
+    with open(part, "w") as file:  # noqa: PTH123
+        file.write(url.rpartition(":")[2] + "\n")
+    os.replace(part, path)  # noqa: PTH105
+
+
+def _end_with_parent(fd: int) -> None:
+    import signal
+    import threading
+    import time
+
+    os.set_inheritable(fd, False)
+
+    def watch() -> None:
+        while os.read(fd, 1):
+            pass
+        os.kill(os.getpid(), signal.SIGTERM)
+        time.sleep(_LAST_WORDS_S)
+        os._exit(1)
+
+    threading.Thread(target=watch, name="miroir-parent", daemon=True).start()

@@ -23,6 +23,10 @@ class UnknownTask(Exception):
     """Raise it in `reset` for a task id that the environment does not have."""
 
 
+class InvalidOption(Exception):
+    """Raise it in `reset` for an option or a surface that the environment refuses: the client's VALIDATION_ERROR."""
+
+
 class UnknownCoworker(Exception):
     """Raise it in `coworker_reply` for a coworker who owes no reply."""
 

@@ -1,0 +1,150 @@
+"""The server as an ASGI application: its routes, and the token that guards them."""
+
+from __future__ import annotations
+
+import contextlib
+import hmac
+import logging
+import uuid
+from collections.abc import AsyncIterator
+from typing import Any
+
+from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
+from starlette.middleware import Middleware
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+from starlette.routing import Route, WebSocketRoute
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from ..wire import PROTOCOL, WAITING_HEADER
+from . import mcp
+from .catalog import Catalog, CatalogError
+from .connection import LeaseSocket
+from .leases import Leases
+from .schema import SCHEMA
+from .tasks import TaskRoutes, body
+from .world import Factory
+
+_log = logging.getLogger("miroir.serve")
+
+
+def create_app(
+    factory: Factory, *, token: str | None = None, max_sessions: int = 1, allow_code: bool = False
+) -> Starlette:
+    """The ASGI application that serves the environments which `factory` makes, at most `max_sessions` at a time."""
+    catalog = Catalog(factory, allow_code=allow_code)
+    leases = Leases(max_sessions)
+    info = _Info(catalog, leases)
+    socket = LeaseSocket(factory, catalog, leases, allow_code=allow_code)
+    return Starlette(
+        routes=[
+            Route("/health", info.health),
+            Route("/metadata", info.metadata),
+            Route("/schema", info.schema),
+            Route("/mcp", info.mcp, methods=["POST"]),
+            *TaskRoutes(catalog).routes(),
+            WebSocketRoute("/ws", socket),
+        ],
+        middleware=[Middleware(_Guard, token=token)] if token is not None else [],
+        exception_handlers={HTTPException: _refused, CatalogError: _failed},
+        lifespan=_lifespan(catalog),
+    )
+
+
+class _Info:
+    """The routes that say what the server is and how it fares."""
+
+    def __init__(self, catalog: Catalog, leases: Leases) -> None:
+        self._catalog = catalog
+        self._leases = leases
+        self._boot_id = uuid.uuid4().hex
+
+    async def health(self, request: Request) -> JSONResponse:
+        """Whether the server can serve, and whether a slot is free."""
+        self._leases.note(request.headers.get(WAITING_HEADER))
+        sickness = self._leases.sickness()
+        status = {"status": "healthy"} if sickness is None else {"status": "unhealthy", "reason": sickness}
+        said = {
+            **status,
+            "leased": self._leases.full,
+            "sessions": {"active": self._leases.active, "max": self._leases.most},
+            "env": {"name": self._catalog.name, "version": self._catalog.version},
+            "protocol": PROTOCOL,
+            "boot_id": self._boot_id,
+        }
+        return JSONResponse(said, 200 if sickness is None else 503)
+
+    async def metadata(self, _: Request) -> JSONResponse:
+        """The environment's name and version, in OpenEnv's shape."""
+        return JSONResponse(
+            {
+                "name": self._catalog.name,
+                "description": self._catalog.description,
+                "readme_content": None,
+                "version": self._catalog.version,
+                "author": None,
+                "documentation_url": None,
+            }
+        )
+
+    async def schema(self, _: Request) -> JSONResponse:
+        """The JSON schemas of actions, observations and state, in OpenEnv's shape."""
+        return JSONResponse(SCHEMA)
+
+    async def mcp(self, request: Request) -> Response:
+        """JSON-RPC for MCP clients: what the environment shows on a surface."""
+        try:
+            message = await body(request)
+        except ValueError as error:
+            return JSONResponse(mcp.error(None, mcp.PARSE_ERROR, str(error)))
+        reply = await mcp.over_http(message, self._catalog, request.query_params.get("surface"))
+        return Response(status_code=202) if reply is None else JSONResponse(reply)
+
+
+class _Guard:
+    """Lets through what carries the token; GET /health needs none."""
+
+    def __init__(self, app: ASGIApp, token: str) -> None:
+        self._app = app
+        self._wanted = token.encode()
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Pass the request on, or refuse it with 401, a handshake too."""
+        if scope["type"] not in ("http", "websocket") or scope["path"] == "/health" or self._knows(scope):
+            await self._app(scope, receive, send)
+            return
+        refusal = JSONResponse(
+            {"detail": "a token is needed: send it as Authorization: Bearer"}, 401, {"WWW-Authenticate": "Bearer"}
+        )
+        await refusal(scope, receive, send)
+
+    def _knows(self, scope: Scope) -> bool:
+        for name, value in scope["headers"]:
+            if name == b"authorization":
+                scheme, _, token = value.partition(b" ")
+                return scheme.lower() == b"bearer" and hmac.compare_digest(token.strip(), self._wanted)
+        return False
+
+
+async def _refused(_: Request, error: Exception) -> JSONResponse:
+    assert isinstance(error, HTTPException)
+    return JSONResponse({"detail": error.detail}, error.status_code, error.headers)
+
+
+async def _failed(_: Request, error: Exception) -> JSONResponse:
+    _log.warning("%s", error, exc_info=error)
+    return JSONResponse({"detail": str(error)}, 500)
+
+
+def _lifespan(catalog: Catalog) -> Any:
+    @contextlib.asynccontextmanager
+    async def lifespan(_: Starlette) -> AsyncIterator[None]:
+        try:
+            await catalog.open()
+        except CatalogError as error:  # a session says so to its client, by FACTORY_ERROR
+            _log.warning("%s", error, exc_info=error)
+        yield
+        await catalog.close()
+
+    return lifespan

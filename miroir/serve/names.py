@@ -1,0 +1,19 @@
+"""An environment by its name: a bundled one, or `package.module:Class`."""
+
+from __future__ import annotations
+
+from ..errors import InvalidArgument
+from ..locate import locate
+from .environment import Environment
+
+BUNDLED = {"office": "miroir.envs.office:Office"}
+
+
+def find(name: str) -> type[Environment]:
+    """The environment class of that name; the current directory is importable. InvalidArgument when there is none."""
+    if name not in BUNDLED and ":" not in name:
+        raise InvalidArgument(f"no environment {name!r}; name one of {', '.join(BUNDLED)}, or package.module:Class")
+    found = locate(BUNDLED.get(name, name), "environment")
+    if not (isinstance(found, type) and issubclass(found, Environment)):
+        raise InvalidArgument(f"{name!r} is no environment; name a subclass of miroir.serve.Environment")
+    return found
