@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import ipaddress
 import json
+import os
 import time
 from collections.abc import Iterator, Mapping
 from typing import Any
@@ -12,7 +13,7 @@ from urllib.parse import urlsplit
 
 import requests
 
-from .errors import ConnectionFailed, HttpError
+from .errors import ConnectionFailed, HttpError, InvalidArgument
 
 HEALTH_TIMEOUT_S = 2.0
 HTTP_TIMEOUT_S = 30.0
@@ -31,6 +32,16 @@ def is_private(url: str) -> bool:
     except ValueError:
         return False
     return address.is_private or address.is_loopback or address.is_link_local
+
+
+def token_from(variable: str | None) -> str | None:
+    """The token that an environment variable holds, None when none is named; InvalidArgument when it holds none."""
+    if variable is None:
+        return None
+    token = os.environ.get(variable)
+    if not token:
+        raise InvalidArgument(f"the environment variable {variable} holds no token; set it to the servers' token")
+    return token
 
 
 def get(url: str, *, token: str | None = None, timeout_s: float = HTTP_TIMEOUT_S) -> Any:

@@ -1,0 +1,100 @@
+"""What the containers of a fleet say of themselves, for people and for pools."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from .. import rest, wire
+from ..errors import ConnectionFailed
+from ..urls import endpoint
+
+PARALLEL = 64
+_COLUMNS = ("url", "healthy", "leased", "sessions", "env", "version", "boot id / reason")
+
+
+@dataclass(frozen=True)
+class Status:
+    """One container's answer to GET `/health`; None and "" where it did not say."""
+
+    url: str
+    healthy: bool
+    reason: str
+    leased: bool | None = None
+    active: int | None = None
+    max: int | None = None
+    env: str = ""
+    version: str = ""
+    boot_id: str = ""
+
+    def as_json(self) -> dict[str, Any]:
+        """The fields, for a machine to read."""
+        return asdict(self)
+
+
+def read_status(url: str, token: str | None = None, timeout_s: float = rest.HEALTH_TIMEOUT_S) -> Status:
+    """Ask one container; one that cannot be asked is unhealthy, with the reason."""
+    try:
+        code, _, content = rest.fetch("GET", endpoint(url, "health"), token=token, timeout_s=timeout_s)
+    except ConnectionFailed as error:
+        return Status(url, False, rest.reason(error.__cause__ or error))
+    health = wire.read_health(code, content)
+    said = _object(content)
+    env = said.get("env") if isinstance(said.get("env"), dict) else {}
+    return Status(
+        url,
+        health.healthy,
+        health.reason,
+        health.leased,
+        health.active,
+        health.slots,
+        _text(env, "name"),
+        _text(env, "version"),
+        _text(said, "boot_id"),
+    )
+
+
+def read_statuses(urls: Sequence[str], token: str | None = None) -> list[Status]:
+    """Ask every container at once, in the order of `urls`."""
+    with ThreadPoolExecutor(min(PARALLEL, max(1, len(urls))), thread_name_prefix="miroir-status") as workers:
+        return list(workers.map(lambda url: read_status(url, token), urls))
+
+
+def table(statuses: Sequence[Status]) -> str:
+    """A line for each container, under a line of names."""
+    rows = [_COLUMNS, *map(_row, statuses)]
+    widths = [max(len(row[column]) for row in rows) for column in range(len(_COLUMNS))]
+    return "\n".join(
+        "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows
+    )
+
+
+def _row(status: Status) -> tuple[str, ...]:
+    sessions = "-" if status.active is None else f"{status.active}/{'-' if status.max is None else status.max}"
+    leased = {True: "yes", False: "no", None: "-"}[status.leased]
+    shown = status.reason or status.boot_id or "-"
+    return (
+        status.url,
+        "yes" if status.healthy else "NO",
+        leased,
+        sessions,
+        status.env or "-",
+        status.version or "-",
+        shown,
+    )
+
+
+def _object(content: bytes) -> dict[str, Any]:
+    try:
+        found = json.loads(content)
+    except (ValueError, RecursionError):
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
+def _text(holder: Any, name: str) -> str:
+    value = holder.get(name)
+    return "".join(c for c in value if c.isprintable()) if isinstance(value, str) else ""

@@ -1,0 +1,62 @@
+"""An engine over anything that can launch one container: it keeps n of them running."""
+
+from __future__ import annotations
+
+import threading
+from abc import abstractmethod
+from queue import SimpleQueue
+
+from .engine import Engine, Event
+from .slot import Container, Shared, Slot, Timing
+
+PARALLEL_STARTS = 8
+
+
+class Supervisor(Engine):
+    """A thread for each container; a subclass says how one is launched."""
+
+    def __init__(self, prefix: str, timing: Timing) -> None:
+        self.events: SimpleQueue[Event] = SimpleQueue()
+        self._prefix = prefix
+        self._hurried = False  # written by `kill` alone, which a signal handler may call: no lock
+        self._stopping = threading.Event()
+        self._slots: list[Slot] = []
+        self._threads: list[threading.Thread] = []
+        self._shared = Shared(
+            self.launch,
+            self.events.put,
+            lambda: self._hurried,
+            threading.Semaphore(PARALLEL_STARTS),
+            self._stopping,
+            timing,
+        )
+
+    @abstractmethod
+    def launch(self, name: str) -> Container:
+        """Begin a container and return at once; OSError or MiroirError when it cannot be."""
+
+    def start(self, n: int) -> None:
+        """Begin n containers and return; what becomes of them arrives in `events`."""
+        self._slots = [Slot(f"{self._prefix}-{number}", self._shared) for number in range(n)]
+        for slot in self._slots:
+            thread = threading.Thread(target=slot.run, name=f"miroir-pool-{slot.name}", daemon=True)
+            self._threads.append(thread)
+            thread.start()
+
+    def ready(self) -> list[str]:
+        """The base URLs of the containers that are ready now."""
+        return [url for slot in self._slots if (url := slot.url)]
+
+    def logs(self, name: str) -> tuple[str, ...]:
+        """The last lines that a container wrote; KeyError for an unknown name."""
+        return {slot.name: slot for slot in self._slots}[name].logs()
+
+    def stop(self) -> None:
+        """Stop every container, with some grace, and return when none is left."""
+        self._stopping.set()
+        for thread in self._threads:
+            thread.join()
+
+    def kill(self) -> None:
+        """Take the grace from a `stop` that runs or comes. Safe in a signal handler."""
+        self._hurried = True
