@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import random
+import time
 from collections.abc import Mapping, Sequence
 from datetime import date
 from typing import Any, cast
@@ -9,8 +11,12 @@ from urllib.parse import quote, urlencode
 
 from . import rest
 from .errors import ConnectionFailed, InvalidArgument, MiroirError, ToolsError
+from .probe import Prober
 from .urls import endpoint
 from .wire import Task, Tool
+
+_AT_ONCE = 128
+_PAUSE_S = 0.25
 
 
 def answering(urls: Sequence[str], token: str | None = None) -> str:
@@ -27,6 +33,44 @@ def answering(urls: Sequence[str], token: str | None = None) -> str:
             return url
     assert failure is not None
     raise failure
+
+
+def first_alive(urls: Sequence[str], token: str | None = None, *, wait_s: float = 10.0) -> str:
+    """The base URL of a container that is alive, leased or not; ConnectionFailed when none is for `wait_s` seconds."""
+    deadline = time.monotonic() + wait_s
+    prober = Prober(token)
+    order = random.sample(list(urls), len(urls))
+    try:
+        while True:
+            reasons: dict[str, str] = {}
+            queue = list(order)
+            pending = 0
+            while queue or pending:
+                while queue and pending < _AT_ONCE:
+                    prober.start(queue.pop())
+                    pending += 1
+                for url, health in prober.poll(1.0):
+                    if health.healthy:
+                        return url
+                    reasons[url] = health.reason
+                    pending -= 1
+            if time.monotonic() >= deadline:
+                shown = "; ".join(f"{url}: {reason}" for url, reason in list(reasons.items())[:3])
+                raise ConnectionFailed(
+                    f"none of {len(order)} containers is alive ({shown}); start them (`miroir pool`), or mend the URLs"
+                )
+            time.sleep(_PAUSE_S)
+    finally:
+        prober.close()
+
+
+def environment(url: str, token: str | None = None) -> dict[str, str]:
+    """Name and version of the environment that the container serves."""
+    said = rest.get(endpoint(url, "health"), token=token, timeout_s=rest.HEALTH_TIMEOUT_S)
+    env = said.get("env") if isinstance(said, dict) else None
+    if not isinstance(env, dict):
+        env = rest.get(endpoint(url, "metadata"), token=token)
+    return {"name": str(env.get("name")), "version": str(env.get("version"))}
 
 
 def environments(url: str, token: str | None = None) -> list[str]:

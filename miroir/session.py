@@ -86,6 +86,11 @@ class Session:
         return self._lease.url
 
     @property
+    def closed(self) -> bool:
+        """Whether the container has been given back."""
+        return self._closed
+
+    @property
     def done(self) -> bool:
         """Whether the episode is over."""
         return self._done

@@ -43,7 +43,10 @@ class Persona(TypedDict):
 
 
 class Task(TypedDict):
-    """One task as an environment lists it; `task_hash` covers everything that decides the episode."""
+    """One task as an environment lists it; `task_hash` covers everything that decides the episode.
+
+    `reset`, in a list of a user's own, holds further options of the reset.
+    """
 
     id: str
     task_hash: str
@@ -55,6 +58,7 @@ class Task(TypedDict):
     split: NotRequired[str]
     tags: NotRequired[list[str]]
     tools: NotRequired[list[str]]
+    reset: NotRequired[dict[str, Any]]
 
 
 class Tool(TypedDict):
