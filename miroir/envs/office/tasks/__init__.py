@@ -1,0 +1,39 @@
+"""The office's templates of tasks, and how to add one.
+
+Write a module with a class derived from `template.Template` and list an instance of it in `TEMPLATES` below; the
+tests then cover every task of it.
+
+`stage(stage)` sets the situation. `stage.me` is the person whom the agent acts as; `stage.company` has the people
+(`someone`, `lead`, `titled`, `namesake`, `hire`); `stage.draw` is the only source of chance; `stage.mail`, `.message`,
+`.event`, `.ticket`, `.comment`, `.file` and `.revise` put things into the world, `hours` before now. The company is
+full of other things already (`background.py`). Add what misleads: an older version, a namesake, a ticket that looks
+alike, a mail that was overtaken by another.
+
+The situation that it returns says
+- `instruction`: what is wanted, as a colleague would write it; whatever has to be found out is not in it;
+- `goals`: two or more checks of `goal(name, claim, …)`, each met by a change that the task wants (never by something
+  that stays as it was). Claims are `added`, `changed`, `deleted`, `sent`, `told` and `posted` of `grading.py`. A goal
+  allows what its claims describe; give `allows=False` to a goal whose claim is wider than what may be done (a word
+  in a file, say), and put the exact change into `allowed` then. Every other change is a harm;
+- `coworkers`: who knows something that is written nowhere, the words `about` which it can be asked, and the reply;
+- `wrong`: one target of the solution and a wrong one in its place, which must come out as a harm;
+- `brief`: what the instruction says, for the solution.
+
+`solve(act, brief)` calls tools, 3 to 20 of them, and finds out by them everything that is not in the brief. No two
+templates may call the same tools in the same order. `calls` is the longest run over all seeds.
+"""
+
+from .approval import ChaseApproval
+from .correct import CorrectFigure
+from .reassign import ReassignByRules
+from .schedule import ScheduleAroundConflicts
+from .template import Template
+from .triage import TriageByRules
+
+TEMPLATES: tuple[Template, ...] = (
+    ScheduleAroundConflicts(),
+    TriageByRules(),
+    ReassignByRules(),
+    CorrectFigure(),
+    ChaseApproval(),
+)
