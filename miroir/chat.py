@@ -31,6 +31,7 @@ FIRST_PAUSE_S = 0.5  # doubled with each attempt
 LONGEST_PAUSE_S = 30.0
 JITTER = 0.25  # a pause is longer by up to this share, so that clients refused together do not come back together
 
+_KEY_REFUSED = frozenset({401, 403})
 _AGAIN = frozenset({408, 409, 425, 429})
 _DOUBTFUL = frozenset({200, 500})  # a broken answer and what many servers say to a bad request: worth two retries
 _DOUBTFUL_RETRIES = 2
@@ -115,6 +116,16 @@ class ChatClient:
         """Close the connections that are kept alive; a later call opens new ones."""
         if self._connections is not None and self._pid == os.getpid():
             self._connections.close()
+
+    def check(self) -> None:
+        """Ask for the models: ModelError when nothing answers or the key is refused, whatever else the answer says."""
+        url = endpoint(self.base_url, "models")
+        try:
+            status, _, content = rest.fetch("GET", url, token=self._api_key, session=self._session())
+        except ConnectionFailed as error:
+            raise self._error(Fault(error.message.removeprefix(f"{url}: ")), 1) from None
+        if status in _KEY_REFUSED:
+            raise self._error(refused(status, content), 1) from None
 
     def complete(self, messages: Sequence[Mapping[str, Any]], tools: Sequence[Mapping[str, Any]] = ()) -> Completion:
         """The model's next message; ContextFull when the conversation is too long for it, else ModelError.
@@ -220,7 +231,7 @@ def _is_context_full(fault: Fault) -> bool:
 def _advice(fault: Fault, *, keyed: bool) -> str:
     if _is_context_full(fault):
         return "the conversation is longer than the model's context"
-    if fault.status in {401, 403}:
+    if fault.status in _KEY_REFUSED:
         return "check the API key and what it may use" if keyed else "pass an API key"
     if fault.status == 404:
         return "check the model's name and the base URL, which often ends in /v1"

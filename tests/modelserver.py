@@ -44,6 +44,7 @@ class Asked:
     port: int  # of the client's socket: the same for two requests on one connection
 
 
+MODELS = Reply({"object": "list", "data": [{"id": "stub", "object": "model", "max_model_len": 32768}]})
 Script = Callable[[dict[str, Any]], Reply]
 
 
@@ -61,12 +62,15 @@ class ModelServer:
 
 
 @contextmanager
-def serving(script: Script | Sequence[Reply], port: int = 0) -> Iterator[ModelServer]:
-    """A server that answers each POST by the script; a sequence is played once, its last reply again and again."""
+def serving(script: Script | Sequence[Reply], port: int = 0, *, models: Reply = MODELS) -> Iterator[ModelServer]:
+    """A server that answers each POST by the script; a sequence is played once, its last reply again and again.
+
+    `models` answers every GET.
+    """
     if not callable(script):
         replies = list(script)
         script = lambda body: replies.pop(0) if len(replies) > 1 else replies[0]  # noqa: E731
-    http = _Server(port, script)
+    http = _Server(port, script, models)
     thread = threading.Thread(target=http.serve_forever, kwargs={"poll_interval": 0.01}, name="modelserver")
     thread.start()
     try:
@@ -147,9 +151,10 @@ def tool_then_submit(body: dict[str, Any]) -> Reply:
 
 
 class _Server(ThreadingHTTPServer):
-    def __init__(self, port: int, script: Script) -> None:
+    def __init__(self, port: int, script: Script, models: Reply) -> None:
         super().__init__(("127.0.0.1", port), _Handler)
         self.script = script
+        self.models = models
         self.model = ModelServer(f"http://127.0.0.1:{self.server_port}/v1")
         self.ended = threading.Event()
         self.connections: list[socket.socket] = []
@@ -175,8 +180,7 @@ class _Handler(BaseHTTPRequestHandler):
         pass
 
     def do_GET(self) -> None:
-        model = {"id": "stub", "object": "model", "max_model_len": 32768}
-        self._send(Reply({"object": "list", "data": [model]}))
+        self._send(self.server.models)
 
     def do_POST(self) -> None:
         body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))

@@ -371,6 +371,40 @@ def test_a_stall_is_tried_again(client: Make) -> None:
     assert len(server.asked) == 2
 
 
+# ---- the check before a run
+
+
+def test_a_check_passes_where_something_answers(client: Make) -> None:
+    """Whatever it says of its models: a real call tells the rest. No completion is asked for."""
+    with serving([OK]) as server:
+        client(server.base_url).check()
+        client(server.base_url.removesuffix("/v1")).check()
+        assert not server.asked
+
+
+@pytest.mark.parametrize(
+    ("models", "message"),
+    [
+        (quirks.LLAMA_CPP_BAD_KEY, "HTTP 401: Invalid API Key; check the API key and what it may use"),
+        (Reply({"detail": "Not for you"}, 403), "HTTP 403: Not for you; check the API key and what it may use"),
+    ],
+)
+def test_a_check_tells_a_refused_key(client: Make, models: Reply, message: str) -> None:
+    """Before any episode is begun."""
+    with serving([OK], models=models) as server, pytest.raises(ModelError) as caught:
+        client(server.base_url).check()
+    assert str(caught.value) == f"MODEL: {server.base_url}/chat/completions (model m): {message}"
+
+
+def test_a_check_tells_that_nothing_answers(client: Make) -> None:
+    """At once, without retries."""
+    with socket.socket() as unheard:
+        unheard.bind(("127.0.0.1", 0))
+        url = f"http://127.0.0.1:{unheard.getsockname()[1]}"
+        with pytest.raises(ModelError, match=r"\(model m\): connection refused; is the server running\?$"):
+            client(url).check()
+
+
 # ---- streams
 
 
