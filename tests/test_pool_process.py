@@ -5,13 +5,12 @@ from __future__ import annotations
 import os
 import sys
 import threading
-import time
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 import requests
+from processes import alive, until
 
 from miroir.errors import ContainerPoolError, InvalidArgument, UrlFileError
 from miroir.pool import Change, Event, Pool, ProcessEngine, Timing
@@ -50,24 +49,6 @@ def post(url: str, path: str) -> None:
 def pids(urls: list[str]) -> list[int]:
     """The processes behind the URLs."""
     return [requests.get(f"{url}/health", timeout=5).json()["pid"] for url in urls]
-
-
-def until(condition: Callable[[], object], seconds: float = 20.0) -> bool:
-    """Whether the condition came true in time."""
-    deadline = time.monotonic() + seconds
-    while time.monotonic() < deadline:
-        if condition():
-            return True
-        time.sleep(0.02)
-    return False
-
-
-def alive(pid: int) -> bool:
-    """Whether the process runs; a zombie does not."""
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
-    except OSError:
-        return False
 
 
 @pytest.fixture(autouse=True)

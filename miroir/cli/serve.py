@@ -30,10 +30,10 @@ def command(args: argparse.Namespace) -> int:
     """Serve until SIGTERM (0) or SIGINT (130)."""
     from ..serve import names, serve
 
+    if args.death_fd is not None:  # first of all: an environment's import may hang
+        _end_with_parent(args.death_fd)
     token = _token(args)
     factory = names.find(args.env)
-    if args.death_fd is not None:
-        _end_with_parent(args.death_fd)
 
     def ready(url: str) -> None:
         if args.port_file is not None:
