@@ -204,7 +204,7 @@ class Episode:
         }
         if agent is not None:
             client["agent"] = {"name": agent.name, "model": agent.model, "params": dict(agent.params)}
-        if played is not None:
+        if played is not None and played.get("messages"):
             client["messages"] = played["messages"]
             client["usage"] = played.get("usage") or {}
             client["tools"] = chat_tools(self.tools)
