@@ -6,11 +6,9 @@ import json
 import threading
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from pathlib import Path
 
 import pytest
 
-from miroir.cli import main
 from miroir.pool.status import Status, read_status, read_statuses, table
 
 FULL = {
@@ -92,33 +90,12 @@ def test_the_table_has_a_line_for_each() -> None:
         [
             Status("http://a", True, "", True, 1, 2, "office", "1.0", "b00t"),
             Status("http://bb", True, ""),
-            Status("http://c", False, "timed out"),
+            Status("http://c", False, "timed\x1b out" + "!" * 200),
         ]
     ).splitlines()
     assert [line.split() for line in lines] == [
         ["url", "healthy", "leased", "sessions", "env", "version", "boot", "id", "/", "reason"],
         ["http://a", "yes", "yes", "1/2", "office", "1.0", "b00t"],
         ["http://bb", "yes", "-", "-", "-", "-", "-"],
-        ["http://c", "NO", "-", "-", "-", "-", "timed", "out"],
+        ["http://c", "NO", "-", "-", "-", "-", "timed", "out" + "!" * 90],
     ]
-
-
-def test_the_command_shows_a_fleet(url: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """A URL file or URLs; the exit code is 1 when one is not healthy, 2 when there is no list."""
-    path = tmp_path / "urls.txt"
-    path.write_text(f"{url}/full\n{url}/plain\n")
-    assert main(["pool", "--status", str(path)]) == 0
-    assert "office" in capsys.readouterr().out
-    assert main(["pool", "--status", f"{url}/full", f"{url}/sick", "--json"]) == 1
-    assert [status["healthy"] for status in json.loads(capsys.readouterr().out)] == [True, False]
-    assert main(["pool", "--status", str(tmp_path / "none.txt")]) == 2
-    assert capsys.readouterr().err.startswith("error: URL_FILE: ")
-
-
-def test_a_token_that_is_not_there_is_an_error(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """The variable is named."""
-    monkeypatch.delenv("NO_TOKEN", raising=False)
-    assert main(["pool", "--status", "http://127.0.0.1:9", "--token-env", "NO_TOKEN"]) == 2
-    assert "the environment variable NO_TOKEN holds no token" in capsys.readouterr().err

@@ -6,6 +6,7 @@ import argparse
 import json
 import signal
 import sys
+from dataclasses import asdict
 from typing import TYPE_CHECKING
 
 from ..errors import InvalidArgument
@@ -77,5 +78,5 @@ def _status(args: argparse.Namespace) -> int:
 
     urls = Source.of(from_words(args.status)).read()
     statuses = read_statuses(urls, token_from(args.token_env))
-    print(json.dumps([status.as_json() for status in statuses], indent=2) if args.json else table(statuses))
+    print(json.dumps([asdict(status) for status in statuses], indent=2) if args.json else table(statuses))
     return 0 if all(status.healthy for status in statuses) else 1

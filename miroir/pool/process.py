@@ -54,7 +54,6 @@ class ProcessEngine(Supervisor):
         self._log_dir = Path(log_dir) if log_dir is not None else None
         self._folder: Path | None = None
         self._pipe: DeathPipe | None = None
-        self._launched = 0
 
     def start(self, n: int) -> None:
         """Begin n servers and return; InvalidArgument when the log folder cannot be used."""

@@ -76,7 +76,8 @@ class Slot:
         self._shared = shared
         self._container: Container | None = None
         self._restarts = Restarts()
-        self._ready_at: float | None = None  # of the last container that was ready
+        self._proven = False  # a container was ready once, so that a fault may pass
+        self._ready_at: float | None = None  # of this container
 
     def logs(self) -> tuple[str, ...]:
         """The last lines of the newest container."""
@@ -101,7 +102,7 @@ class Slot:
 
     def _live(self) -> str:
         """Start a container and watch it until it fails; what was wrong ("" when the pool stops)."""
-        self._container = None
+        self._container = self._ready_at = None
         while not self._shared.starting.acquire(timeout=self._shared.timing.ended_every_s):
             if self._shared.stopping.is_set():
                 return ""
@@ -113,7 +114,7 @@ class Slot:
             self._shared.starting.release()
         if isinstance(outcome, str):
             return outcome
-        self._ready_at = time.monotonic()
+        self._ready_at, self._proven = time.monotonic(), True
         self.url = outcome.url
         self._shared.tell(Event(self.name, Change.READY, f"{outcome.url} after {self._ready_at - began:.1f} s"))
         return self._watch(self._container, outcome)
@@ -152,11 +153,11 @@ class Slot:
 
     def _report(self, fault: str) -> float | None:
         """Tell what was wrong; the seconds until the next start, or None when there is none."""
-        now = time.monotonic()
-        if self._ready_at is None:
+        if not self._proven:
             self._shared.tell(Event(self.name, Change.FAILED, fault, self.logs()))
             return None
-        delay_s = self._restarts.delay(now - self._ready_at, now)
+        now = time.monotonic()
+        delay_s = self._restarts.delay(0.0 if self._ready_at is None else now - self._ready_at, now)
         if delay_s is None:
             told = f"{fault}; it went down more than {BUDGET} times within {BUDGET_S / 60:g} minutes"
             self._shared.tell(Event(self.name, Change.GIVEN_UP, told, self.logs()))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any
 
 from .. import rest, wire
@@ -13,6 +13,7 @@ from ..errors import ConnectionFailed
 from ..urls import endpoint
 
 PARALLEL = 64
+_CELL = 100  # characters of a server's text that a table shows
 _COLUMNS = ("url", "healthy", "leased", "sessions", "env", "version", "boot id / reason")
 
 
@@ -25,14 +26,10 @@ class Status:
     reason: str
     leased: bool | None = None
     active: int | None = None
-    max: int | None = None
+    slots: int | None = None
     env: str = ""
     version: str = ""
     boot_id: str = ""
-
-    def as_json(self) -> dict[str, Any]:
-        """The fields, for a machine to read."""
-        return asdict(self)
 
 
 def read_status(url: str, token: str | None = None, timeout_s: float = rest.HEALTH_TIMEOUT_S) -> Status:
@@ -73,18 +70,15 @@ def table(statuses: Sequence[Status]) -> str:
 
 
 def _row(status: Status) -> tuple[str, ...]:
-    sessions = "-" if status.active is None else f"{status.active}/{'-' if status.max is None else status.max}"
+    sessions = "-" if status.active is None else f"{status.active}/{'-' if status.slots is None else status.slots}"
     leased = {True: "yes", False: "no", None: "-"}[status.leased]
-    shown = status.reason or status.boot_id or "-"
-    return (
-        status.url,
-        "yes" if status.healthy else "NO",
-        leased,
-        sessions,
-        status.env or "-",
-        status.version or "-",
-        shown,
-    )
+    said = (status.env, status.version, status.reason or status.boot_id)
+    return (status.url, "yes" if status.healthy else "NO", leased, sessions, *map(_cell, said))
+
+
+def _cell(text: str) -> str:
+    """A server's text, fit for a terminal."""
+    return "".join(c for c in text[:_CELL] if c.isprintable()) or "-"
 
 
 def _object(content: bytes) -> dict[str, Any]:
@@ -97,4 +91,4 @@ def _object(content: bytes) -> dict[str, Any]:
 
 def _text(holder: Any, name: str) -> str:
     value = holder.get(name)
-    return "".join(c for c in value if c.isprintable()) if isinstance(value, str) else ""
+    return value if isinstance(value, str) else ""
