@@ -1,6 +1,7 @@
 """Trace files: records as JSON lines, saved one write each."""
 
-from .save import save_record
-from .schema import metrics
+from .reader import Report, load
+from .schema import metrics, required
+from .writer import save_record
 
-__all__ = ["metrics", "save_record"]
+__all__ = ["Report", "load", "metrics", "required", "save_record"]

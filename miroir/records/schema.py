@@ -6,8 +6,56 @@ A record is one graded episode, a JSON object; its text is in `miroir/serve/PROT
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
+
+from ..errors import RecordError
+from ..wire import RECORD_SCHEMA
+
+_NULL = type(None)
+_TYPES: dict[str, tuple[type, ...]] = {
+    "task_id": (str,),
+    "reward": (float, int, _NULL),
+    "metadata.task_hash": (str,),
+    "metadata.success": (bool,),
+    "metadata.harm": (bool,),
+}
+
+
+def required(record: Mapping[str, Any], where: object, keys: Sequence[str]) -> None:
+    """RecordError, naming `where`, unless the record has each of the dotted keys, of its type."""
+    refuse_newer(record, where)
+    reason = fault(record, keys)
+    if reason:
+        raise RecordError(f"{where}: {reason}; is it a record of another tool or version?")
+
+
+def fault(record: Mapping[str, Any], keys: Sequence[str]) -> str | None:
+    """Why this is no record of which a tool could use the dotted keys; None where it is one."""
+    schema = record.get("schema", RECORD_SCHEMA)
+    if isinstance(schema, bool) or not isinstance(schema, int):
+        return f"not a record: its schema is {schema!r}"
+    metadata = record.get("metadata", {})
+    if not isinstance(metadata, Mapping):
+        return "not a record: its metadata is no object"
+    for key in keys:
+        holder = metadata if key.startswith("metadata.") else record
+        name = key.removeprefix("metadata.")
+        if name not in holder:
+            return f"not a record: it has no {key}"
+        value = holder[name]
+        if type(value) not in _TYPES.get(key, (type(value),)):
+            return f"not a record: its {key} is {value!r:.60}"
+    return None
+
+
+def refuse_newer(record: Mapping[str, Any], where: object) -> None:
+    """RecordError, naming `where`, for a record of a schema that this version cannot know."""
+    schema = record.get("schema", RECORD_SCHEMA)
+    if isinstance(schema, int) and schema > RECORD_SCHEMA:
+        raise RecordError(
+            f"{where}: a record of schema {schema}, where this miroir reads up to {RECORD_SCHEMA}; upgrade miroir"
+        )
 
 
 def metrics(record: Mapping[str, Any]) -> dict[str, float]:
@@ -18,7 +66,7 @@ def metrics(record: Mapping[str, Any]) -> dict[str, float]:
     return {"success": float(bool(metadata.get("success"))), "harm": float(bool(metadata.get("harm"))), **numbers}
 
 
-def voided(record: Mapping[str, Any]) -> Mapping[str, Any]:
+def voided(record: dict[str, Any]) -> dict[str, Any]:
     """The record itself, or a void copy of it where the reward is NaN or infinite."""
     reward = record.get("reward")
     if not isinstance(reward, float) or math.isfinite(reward):

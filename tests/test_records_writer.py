@@ -17,7 +17,7 @@ import pytest
 
 from miroir.errors import RecordError
 from miroir.records import metrics, save_record
-from miroir.records import save as saving
+from miroir.records import writer as saving
 
 
 def record(episode_id: str = "e1", **changes: Any) -> dict[str, Any]:

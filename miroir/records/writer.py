@@ -1,11 +1,14 @@
 """Saving records: one line in one write, to a file that is this process's alone.
 
 Appends of several processes to one file cannot be trusted on network filesystems (open(2), O_APPEND), so each process
-has its own; within it, a lock orders the threads.
+has its own; within it, a lock orders the threads. Two containers can have one host name, pid and start time: a lock on
+the file keeps one from taking the other's line in the making for a torn one.
 """
 
 from __future__ import annotations
 
+import contextlib
+import fcntl
 import json
 import os
 import socket
@@ -69,11 +72,11 @@ def save_record(directory: str | os.PathLike[str], record: Mapping[str, Any], *,
 
 
 def _line(record: Mapping[str, Any]) -> bytes:
-    record = voided(record)
+    row = voided(dict(record))
     try:
-        return encode(record).encode() + b"\n"
+        return encode(row).encode() + b"\n"
     except (TypeError, ValueError, RecursionError) as error:
-        place = not_finite(record)
+        place = not_finite(row)
         what = f"{place} is not a finite number" if place is not None else str(error)
         raise RecordError(f"a record must be JSON: {what}; nothing was saved") from error
 
@@ -81,6 +84,8 @@ def _line(record: Mapping[str, Any]) -> bytes:
 def _append(path: Path, line: bytes, *, fsync: bool) -> None:
     descriptor = os.open(path, os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o666)
     try:
+        with contextlib.suppress(OSError):  # a filesystem without locks
+            fcntl.flock(descriptor, fcntl.LOCK_EX)
         end, prefix = _heal(descriptor)
         try:
             _write(descriptor, prefix + line)
