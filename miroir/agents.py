@@ -13,7 +13,7 @@ from datetime import UTC, datetime
 from typing import Any, Protocol, TypedDict
 from urllib.parse import unquote
 
-from .catalog import prompt
+from .catalog import opening, prompt
 from .chat import ChatClient
 from .chatform import arguments_of, chat_tools, finite_json, recorded, result_text, sent
 from .errors import ContextFull, EnvError, InvalidArgument
@@ -22,7 +22,6 @@ from .wire import EPISODE_OVER, EXECUTION_ERROR, Step, Task, Tool
 
 TURNS = 200  # completions in an episode whose task does not say how many tool calls it has
 _SHOWN = 200  # characters of broken arguments that the model is shown again
-_SILENT = frozenset({"metadata", "episode_id", "reward", "done"})  # an observation's keys that tell a model nothing
 _GIVEN = frozenset({"session", "task", "tools", "observation", "trial"})  # what no option of a callable may set
 
 _log = logging.getLogger(__name__)
@@ -111,7 +110,7 @@ class ChatAgent:
             )
         submit = any(tool["name"] == "submit" for tool in tools)
         today = datetime.now(UTC).date()
-        conversation = _Conversation(self.client, tools, _opening(prompt(task, today, submit=submit), observation))
+        conversation = _Conversation(self.client, tools, opening(prompt(task, today, submit=submit), observation))
         for _ in range(self._max_turns or 2 * (task.get("max_steps") or 0) or TURNS):
             try:
                 calls = conversation.ask()
@@ -194,19 +193,6 @@ def _broken(arguments: str) -> str:
     except ValueError as error:
         why = str(error)
     return f"invalid_args: nothing was called, since the arguments are not a JSON object ({why}): {arguments[:_SHOWN]}"
-
-
-def _opening(prompt: str, observation: Mapping[str, Any]) -> str:
-    """The prompt, and below it what else the first observation tells."""
-    told = {
-        key: value
-        for key, value in observation.items()
-        if key not in _SILENT and value not in (None, "", [], {}) and not (isinstance(value, str) and value in prompt)
-    }
-    if not told:
-        return prompt
-    only = next(iter(told.values()))
-    return f"{prompt}\n\n{only if len(told) == 1 and isinstance(only, str) else result_text(told)}"
 
 
 @dataclass(frozen=True)

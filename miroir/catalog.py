@@ -10,6 +10,7 @@ from typing import Any, cast
 from urllib.parse import quote, urlencode
 
 from . import rest
+from .chatform import result_text
 from .errors import ConnectionFailed, InvalidArgument, MiroirError, ToolsError
 from .probe import Prober
 from .urls import endpoint
@@ -17,6 +18,7 @@ from .wire import Task, Tool
 
 _AT_ONCE = 128
 _PAUSE_S = 0.25
+_SILENT = frozenset({"metadata", "episode_id", "reward", "done"})  # an observation's keys that tell a model nothing
 
 
 def answering(urls: Sequence[str], token: str | None = None) -> str:
@@ -127,6 +129,21 @@ def prompt(task: Mapping[str, Any], today: date, *, submit: bool = True) -> str:
         about.append("When you are done, call the tool `submit`.")
     paragraphs = [str(task.get("instruction") or "").strip(), " ".join(about), f"Today is {today.isoformat()} (UTC)."]
     return "\n\n".join(paragraph for paragraph in paragraphs if paragraph)
+
+
+def opening(instructions: str, observation: Mapping[str, Any]) -> str:
+    """What a model is told first: the prompt, and below it what else the first observation says."""
+    told = {
+        key: value
+        for key, value in observation.items()
+        if key not in _SILENT
+        and value not in (None, "", [], {})
+        and not (isinstance(value, str) and value in instructions)
+    }
+    if not told:
+        return instructions
+    only = next(iter(told.values()))
+    return f"{instructions}\n\n{only if len(told) == 1 and isinstance(only, str) else result_text(told)}"
 
 
 def _name(url: str, token: str | None) -> str:

@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 from typing import Any, NamedTuple, TypeVar, cast
 
 from .agents import Agent, Played, episode_seed
-from .catalog import prompt
+from .catalog import opening, prompt
 from .chatform import chat_tools
 from .coworkers import CoworkerModel, answer_coworkers
 from .errors import ConnectionLost, CoworkerFailed, EnvError, MiroirError, ModelError, NotGraded, StepTimeout
@@ -67,6 +67,7 @@ class Episode:
         self.fault: MiroirError | None = None
         self._setting = setting
         self._session: Session | None = None
+        self._observation: Mapping[str, Any] = {}
         narrowed = task.get("tools")
         self.tools = [tool for tool in setting.tools if narrowed is None or tool["name"] in (SUBMIT, *narrowed)]
         self._start()
@@ -117,6 +118,7 @@ class Episode:
                 raise
             else:
                 self._session = session
+                self._observation = observation
                 if self.task.get("coworkers"):
                     self._answer()
                 return observation
@@ -195,7 +197,7 @@ class Episode:
         setting = self._setting
         client: dict[str, Any] = {
             "task": self.task,
-            "prompt": prompt(self.task, self._began_at.date(), submit=any(t["name"] == SUBMIT for t in self.tools)),
+            "prompt": self._told(),
             "surface": setting.surface,
             "max_seconds": setting.max_seconds,
             "trial": self.trial,
@@ -204,11 +206,16 @@ class Episode:
         }
         if agent is not None:
             client["agent"] = {"name": agent.name, "model": agent.model, "params": dict(agent.params)}
+            client["tools"] = chat_tools(self.tools)
         if played is not None and played.get("messages"):
             client["messages"] = played["messages"]
             client["usage"] = played.get("usage") or {}
-            client["tools"] = chat_tools(self.tools)
         return cast("Record", {**record, **client})
+
+    def _told(self) -> str:
+        """What an agent was told first."""
+        submit = any(tool["name"] == SUBMIT for tool in self.tools)
+        return opening(prompt(self.task, self._began_at.date(), submit=submit), self._observation)
 
     def _void(self, fault: Exception) -> Record:
         steps = self._session.steps if self._session else []
