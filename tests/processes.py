@@ -23,3 +23,9 @@ def alive(pid: int) -> bool:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
     except OSError:
         return False
+
+
+def children(pid: int) -> list[int]:
+    """The processes that it has started and not reaped."""
+    found = Path(f"/proc/{pid}/task").glob("*/children")
+    return [int(child) for thread in found for child in thread.read_text().split()]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 import json
 import signal
 import sys
@@ -57,18 +58,23 @@ def _run(args: argparse.Namespace) -> int:
         if caught.first is None:
             _announce(pool.urls, args.urls)
         pool.wait()
-        print("stopping", file=sys.stderr)
+        _say("stopping")
     return 130 if caught.first == signal.SIGINT else 0
 
 
 def _announce(urls: list[str], path: str | None) -> None:
     if path is None:
         print("\n".join(urls), flush=True)
-    print(f"{len(urls)} ready{f', listed in {path}' if path else ''}; Ctrl-C stops them", file=sys.stderr)
+    _say(f"{len(urls)} ready{f', listed in {path}' if path else ''}; Ctrl-C stops them")
 
 
 def _tell(event: Event) -> None:
-    print(event, *event.log, sep="\n    ", file=sys.stderr, flush=True)
+    _say("\n    ".join([str(event), *event.log]))
+
+
+def _say(text: str) -> None:
+    with contextlib.suppress(OSError):  # a pool outlives the terminal that it talks to
+        print(text, file=sys.stderr, flush=True)
 
 
 def _status(args: argparse.Namespace) -> int:

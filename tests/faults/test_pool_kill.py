@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from processes import alive, until
+from processes import alive, children, until
 
 from miroir.pool import read_statuses
 from miroir.urls import read_urls
@@ -49,11 +49,7 @@ class Command:
     @property
     def servers(self) -> list[int]:
         """The processes of its servers."""
-        return [
-            int(pid)
-            for pid in Path(f"/proc/{self.process.pid}/task").glob("*/children")
-            for pid in pid.read_text().split()
-        ]
+        return children(self.process.pid)
 
     @property
     def errors(self) -> str:
@@ -202,6 +198,26 @@ def test_a_start_that_hangs_is_given_up(pool: Starter, tmp_path: Path) -> None:
     assert command.process.wait(20) == 2
     assert "was not ready within 1 s (it does not listen)" in command.errors.splitlines()[-1]
     assert left(tmp_path) == set()
+
+
+def test_a_pool_outlives_whoever_reads_its_lines(tmp_path: Path) -> None:
+    """With stderr gone it replaces a killed server, and ends with 0."""
+    urls_file = tmp_path / "urls.txt"
+    argv = [sys.executable, "-m", "miroir", "pool", "--env", "counter:Counter", "-n", "1", "--urls", str(urls_file)]
+    process = subprocess.Popen(argv, cwd=EXAMPLES, stderr=subprocess.PIPE)
+    assert process.stderr is not None
+    try:
+        assert until(urls_file.exists)
+        process.stderr.readline()
+        process.stderr.close()
+        before = read_urls(urls_file)
+        (server,) = children(process.pid)
+        os.kill(server, signal.SIGKILL)
+        assert until(lambda: "http" in urls_file.read_text() and read_urls(urls_file) != before)
+    finally:
+        process.terminate()
+        assert process.wait(20) == 0
+    assert not urls_file.exists()
 
 
 def test_a_second_pool_on_the_same_file_is_refused(pool: Starter) -> None:
