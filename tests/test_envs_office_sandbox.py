@@ -76,7 +76,16 @@ def test_a_refusal_is_an_exception_of_the_program() -> None:
 def test_what_the_program_prints_is_cut() -> None:
     """Long output is cut, and says how much is missing."""
     answer = run("print('x' * 25000)")
-    assert answer["output"].endswith("[5001 more cut]")
+    assert answer["output"].endswith("[5001 more characters cut]")
+
+
+def test_a_program_that_floods_its_parent_is_stopped() -> None:
+    """What the server keeps of a program is bounded, whatever the program sends."""
+    assert run("for _ in range(300): print('x' * 100000)")["output"].endswith("more characters cut]")
+    with pytest.raises(ToolError, match="the program gave an app more than 4 MiB in one call"):
+        run("files.create(path='/big', content='x' * (5 << 20))")
+    with pytest.raises(ToolError, match="the program wrote to the apps' channel itself"):
+        run("import os\nfor fd in range(3, 20):\n    try: os.write(fd, b'nonsense\\n')\n    except OSError: pass")
 
 
 def test_a_program_that_takes_too_long_is_stopped() -> None:

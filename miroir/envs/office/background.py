@@ -107,7 +107,7 @@ def _mails(stage: Stage) -> None:
     for subject, body in draw.sample(_COLLEAGUE_MAILS, 8):
         sender = company.someone(but=[stage.me])
         words = {"name": _first(sender), "other": _first(company.someone(but=[stage.me, sender]))}
-        words["day"] = stage.day(draw.between(1, 5)).strftime("%A")
+        words["day"] = clock.weekday(stage.day(draw.between(1, 5)))
         hours = draw.between(20, 150)
         stage.mail(sender, subject.format(**words), body.format(**words), hours=hours, read=draw.chance(0.9))
     for sender_address, subject, body in draw.sample(_OUTSIDE_MAILS, 4):

@@ -6,6 +6,8 @@ from datetime import UTC, date, datetime, timedelta
 
 from ...serve.environment import ToolError
 
+_WEEKDAYS = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
+
 
 def stamp(moment: datetime) -> str:
     """The moment as ISO-8601 text in UTC."""
@@ -29,6 +31,16 @@ def day(text: str) -> date:
         return date.fromisoformat(text)
     except ValueError:
         raise ToolError(f"{text!r} is no day; write it like 2025-02-04", "invalid_args") from None
+
+
+def weekday(on: date) -> str:
+    """The English name of a day of the week, whatever the locale."""
+    return _WEEKDAYS[on.weekday()]
+
+
+def spoken(on: date) -> str:
+    """A day as people write it here: `Tuesday, 2025-02-04`."""
+    return f"{weekday(on)}, {on.isoformat()}"
 
 
 def at(on: date, clock_time: str, utc_offset: str = "+00:00") -> datetime:

@@ -9,16 +9,16 @@ from __future__ import annotations
 import json
 import math
 import os
-import selectors
 import signal
+import socket
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from ...serve.environment import ToolError
 from ...wire import Tool
@@ -31,6 +31,8 @@ REFUSAL = "surface code runs what a model writes; start the server with --allow-
 
 _CHILD = Path(__file__).with_name("sandbox_child.py")
 _LINE_LIMIT_BYTES = 4 * 1024 * 1024
+
+T = TypeVar("T")
 
 # Runs a tool of surface `api`: (tool, arguments) -> answer; a refusal raises ToolError.
 Call = Callable[[str, Mapping[str, Any]], Answer]
@@ -71,35 +73,43 @@ def run(arguments: Mapping[str, Any], call: Call, limits: Limits) -> Answer:
     program = arguments.get("code")
     if set(arguments) != {"code"} or not isinstance(program, str):
         raise ToolError(f"{TOOL} takes one argument, code, a string", "invalid_args")
-    child = subprocess.Popen(
-        [sys.executable, "-I", "-S", str(_CHILD)],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.DEVNULL,
-        env={},
-        cwd="/",
-        start_new_session=True,
-    )
-    try:
-        return _serve(child, program, call, limits)
-    finally:
-        _end(child)
+    mine, its = socket.socketpair()
+    with mine:
+        with its:
+            child = subprocess.Popen(
+                [sys.executable, "-I", "-S", str(_CHILD)],
+                stdin=its.fileno(),
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.DEVNULL,
+                env={},
+                cwd="/",
+                start_new_session=True,
+            )
+        try:
+            return _serve(_Channel(mine, time.monotonic() + limits.seconds), program, call, limits)
+        finally:
+            _kill(child)
 
 
-def _serve(child: subprocess.Popen[bytes], program: str, call: Call, limits: Limits) -> Answer:
+def _serve(channel: _Channel, program: str, call: Call, limits: Limits) -> Answer:
     apps = {app.name: list(app.operations) for app in APPS}
-    _send(child, {"code": program, "apps": apps, "memory_mib": limits.memory_mib, "cpu_s": math.ceil(limits.seconds)})
-    output: list[str] = []
-    for line in _lines(child, time.monotonic() + limits.seconds):
-        message = json.loads(line)
-        if "call" in message:
-            app, action, arguments = message["call"]
-            _send(child, _answer(call, f"{app}_{action}", arguments))
-        elif "out" in message:
-            output.append(message["out"])
-        else:
-            return {"output": _cut("".join(output)), "error": message["end"]}
-    raise ToolError(f"the program ended its own process, or used more than {limits.memory_mib} MiB; {_after(output)}")
+    cpu_s = math.ceil(limits.seconds)
+    channel.send({"code": program, "apps": apps, "memory_mib": limits.memory_mib, "cpu_s": cpu_s})
+    output, cut = "", 0
+    while (message := channel.receive()) is not None:
+        match message:
+            case {"call": [str(app), str(action), dict(arguments)]}:
+                channel.send(_answer(call, f"{app}_{action}", arguments))
+            case {"out": str(text)}:
+                kept = text[: OUTPUT_LIMIT - len(output)]
+                output, cut = output + kept, cut + len(text) - len(kept)
+            case {"end": str() | None as error}:
+                return {"output": output + (f"\n[{cut} more characters cut]" if cut else ""), "error": error}
+            case _:
+                raise ToolError("the program wrote to the apps' channel itself; use the apps' objects")
+    raise ToolError(
+        f"the program ended its own process, or used more than {limits.memory_mib} MiB; it had printed {output!r}"
+    )
 
 
 def _answer(call: Call, tool: str, arguments: Mapping[str, Any]) -> dict[str, Any]:
@@ -109,44 +119,51 @@ def _answer(call: Call, tool: str, arguments: Mapping[str, Any]) -> dict[str, An
         return {"error": error.message}
 
 
-def _send(child: subprocess.Popen[bytes], message: Mapping[str, Any]) -> None:
-    assert child.stdin is not None
-    with suppress(BrokenPipeError):  # a child that is gone shows when it is read from
-        child.stdin.write(json.dumps(message).encode() + b"\n")
-        child.stdin.flush()
+class _Channel:
+    """JSON lines to and from the child, all of them before one deadline (monotonic seconds)."""
 
+    def __init__(self, end: socket.socket, deadline: float) -> None:
+        self._end = end
+        self._deadline = deadline
+        self._pending = b""
 
-def _lines(child: subprocess.Popen[bytes], deadline: float) -> Iterator[bytes]:
-    """The lines that the child writes, until it closes its end; ToolError at the deadline."""
-    assert child.stdout is not None
-    pending = b""
-    with selectors.DefaultSelector() as selector:
-        selector.register(child.stdout, selectors.EVENT_READ)
-        while True:
-            left = deadline - time.monotonic()
-            if left <= 0 or not selector.select(left):
-                raise ToolError("the program ran out of time; do less in one program")
-            chunk = os.read(child.stdout.fileno(), 65536)
+    def send(self, message: Mapping[str, Any]) -> None:
+        """Send a message; a child that is gone shows when it is received from."""
+        with suppress(BrokenPipeError, ConnectionResetError):
+            self._in_time(lambda: self._end.sendall(json.dumps(message).encode() + b"\n"))
+
+    def receive(self) -> Any:
+        """The next message, None when the child is gone; what is no JSON comes as text."""
+        while b"\n" not in self._pending:
+            if len(self._pending) > _LINE_LIMIT_BYTES:
+                raise ToolError(f"the program gave an app more than {_LINE_LIMIT_BYTES >> 20} MiB in one call")
+            chunk = self._in_time(self._read)
             if not chunk:
-                return
-            *lines, pending = (pending + chunk).split(b"\n")
-            yield from lines
+                return None
+            self._pending += chunk
+        line, _, self._pending = self._pending.partition(b"\n")
+        try:
+            return json.loads(line)
+        except (ValueError, RecursionError):
+            return line.decode(errors="replace")
+
+    def _read(self) -> bytes:
+        try:
+            return self._end.recv(65536)
+        except ConnectionResetError:  # it died with a message unread
+            return b""
+
+    def _in_time(self, work: Callable[[], T]) -> T:
+        left = self._deadline - time.monotonic()
+        try:
+            self._end.settimeout(max(left, 0.001))
+            return work()
+        except TimeoutError:
+            raise ToolError("the program ran out of time; do less in one program") from None
 
 
-def _after(output: list[str]) -> str:
-    printed = "".join(output)
-    return f"it had printed {_cut(printed)!r}" if printed else "it had printed nothing"
-
-
-def _cut(text: str) -> str:
-    return text if len(text) <= OUTPUT_LIMIT else text[:OUTPUT_LIMIT] + f"\n[{len(text) - OUTPUT_LIMIT} more cut]"
-
-
-def _end(child: subprocess.Popen[bytes]) -> None:
+def _kill(child: subprocess.Popen[bytes]) -> None:
     """Kill the child and everything in its process group."""
     with suppress(ProcessLookupError):
         os.killpg(child.pid, signal.SIGKILL)
     child.wait()
-    for pipe in (child.stdin, child.stdout):
-        assert pipe is not None
-        pipe.close()

@@ -1,4 +1,4 @@
-"""The child process of surface `code`: runs the program on stdin with the apps as objects.
+"""The child process of surface `code`: runs a program with the apps as objects.
 
 Started by path in isolated mode, so it imports the standard library alone. It speaks JSON lines with its parent:
 first comes `{"code", "apps": {app: [actions]}, "memory_mib", "cpu_s"}`; it sends `{"call": [app, action, arguments]}`
@@ -13,9 +13,12 @@ import io
 import json
 import os
 import resource
+import socket
 import threading
 import traceback
 from typing import Any
+
+_PIECE = 65536  # characters of output in one message
 
 
 class ToolError(Exception):
@@ -23,22 +26,19 @@ class ToolError(Exception):
 
 
 class Channel:
-    """JSON lines to and from the parent, over descriptors that no grandchild inherits."""
+    """JSON lines to and from the parent, over the socket that stands where standard input was."""
 
     def __init__(self) -> None:
-        self._requests = os.fdopen(os.dup(0), "r", encoding="utf-8")
-        self._replies = os.fdopen(os.dup(1), "w", encoding="utf-8")
+        self._lines = socket.socket(fileno=os.dup(0)).makefile("rw", encoding="utf-8")
         self._lock = threading.Lock()  # one call and its answer at a time
-        null = os.open(os.devnull, os.O_RDWR)
-        for descriptor in (0, 1, 2):
-            os.dup2(null, descriptor)
+        os.dup2(1, 0)
 
     def send(self, message: dict[str, Any]) -> None:
-        self._replies.write(json.dumps(message) + "\n")
-        self._replies.flush()
+        self._lines.write(json.dumps(message) + "\n")
+        self._lines.flush()
 
     def receive(self) -> Any:
-        return json.loads(self._requests.readline())
+        return json.loads(self._lines.readline())
 
     def call(self, app: str, action: str, arguments: dict[str, Any]) -> Any:
         with self._lock:
@@ -59,7 +59,8 @@ class Printed(io.TextIOBase):
         return True
 
     def write(self, text: str) -> int:
-        self._channel.send({"out": text})
+        for start in range(0, len(text), _PIECE):
+            self._channel.send({"out": text[start : start + _PIECE]})
         return len(text)
 
 

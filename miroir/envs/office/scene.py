@@ -10,7 +10,7 @@ from datetime import datetime
 from functools import cache
 
 from ...wire import Task
-from . import background, grading
+from . import background, clock, grading
 from .draw import Draw
 from .stage import Stage
 from .tasks import TEMPLATES
@@ -55,11 +55,11 @@ def _build(template: Template, seed: int, split: str) -> Scene:
     stage.world.close()
     persona = stage.me
     where = f"{persona['title']} at {stage.company.name}, {persona['office']} (UTC{persona['utc_offset']})"
-    clock = f"In the office it is {stage.now:%A}, {stage.now:%Y-%m-%d}, 09:00 UTC."
+    today = f"In the office it is {clock.spoken(stage.now.date())}, 09:00 UTC."
     task: Task = {
         "id": f"{template.name}-{seed}",
         "task_hash": "",
-        "instruction": f"{situation.instruction}\n\n{clock}",
+        "instruction": f"{situation.instruction}\n\n{today}",
         "persona": {"name": persona["name"], "description": f"{where}, e-mail {persona['id']}"},
         "coworkers": [coworker.name for coworker in situation.coworkers],
         "coworkers_scripted": True,

@@ -26,8 +26,9 @@ class Stage:
         self.me = self.company.someone(team)
 
     def ago(self, hours: float) -> str:
-        """The time that lies so many hours back."""
-        return clock.stamp(self.now - timedelta(hours=hours))
+        """A time so many hours back, or up to an hour later, so that more hours are always earlier."""
+        minutes = self.draw.between(0, 59) if hours >= 1 else 0
+        return clock.stamp(self.now - timedelta(hours=hours, minutes=-minutes))
 
     def day(self, ahead: int) -> date:
         """The working day so many working days ahead; 0 is today."""
@@ -104,6 +105,7 @@ class Stage:
         due_on: date | None = None,
     ) -> Row:
         """A help-desk ticket."""
+        created_at = self.ago(hours)
         return self.world.insert(
             "tickets",
             title=title,
@@ -113,9 +115,9 @@ class Stage:
             assignee=assignee["id"] if assignee else None,
             priority=priority,
             status=status,
-            created_at=self.ago(hours),
+            created_at=created_at,
             due_on=due_on.isoformat() if due_on else None,
-            updated_at=self.ago(hours),
+            updated_at=created_at,
         )
 
     def comment(self, ticket: Row, author: Row, text: str, *, hours: float) -> Row:

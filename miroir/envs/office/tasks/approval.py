@@ -6,6 +6,7 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
+from .. import clock
 from ..coworkers import Coworker
 from ..grading import Claim, added, changed, contains, goal
 from ..stage import Stage
@@ -35,7 +36,7 @@ class ChaseApproval(Template):
         amount = limit + draw.between(2, 9) * 60 if above else limit - draw.between(2, 9) * 60
         head = company.titled("Finance Director") if above else company.lead(requester["team"])
         deputy = company.someone(head["team"], but=[requester])
-        note = f"Back on {stage.day(6):%d %B}. My deputy is {deputy['name']}."
+        note = f"Back on {clock.spoken(stage.day(6))}. My deputy is {deputy['name']}."
         company.update(head, out_from=stage.day(0).isoformat(), out_until=stage.day(5).isoformat(), out_note=note)
         rules = _RULES.format(limit=limit, title="Finance Director")
         stage.file("/Operations/Purchase rules.md", company.lead("Operations"), rules, hours=700)

@@ -45,10 +45,10 @@ class ScheduleAroundConflicts(Template):
         meeting = partial(added, "events", attendees=sorted(guest["id"] for guest in guests), title=contains(title))
         starts_at, ends_at = clock.stamp(start), clock.stamp(start + _HOUR)
         return Situation(
-            f"Please set up the {title} with {names[0]}, {names[1]} and {names[2]} on {on:%A}, {on}. It takes one hour "
-            "and begins on a full or half hour, as early as it can within everybody's working hours (mine too) and "
-            "without touching anybody's other events. Book the smallest room of our Berlin office that is free then "
-            "and seats the four of us.",
+            f"Please set up the {title} with {names[0]}, {names[1]} and {names[2]} on {clock.spoken(on)}. It takes an "
+            "hour and begins on a full or half hour, as early as it can within everybody's working hours (mine too) "
+            "and without touching anybody's other events. Book the smallest room of our Berlin office that is free "
+            "then and seats the four of us.",
             goals=[
                 goal("invites the three guests and nobody else", meeting()),
                 goal("takes the earliest hour that suits all", meeting(starts_at=starts_at, ends_at=ends_at)),
