@@ -66,8 +66,8 @@ def test_clumsy_without_mistakes_is_the_reference() -> None:
 
 def test_clumsy_varies_with_its_seed_alone() -> None:
     """The same seed makes the same mistakes; over seeds some episodes succeed, some fail and some harm."""
-    grades = [played(clumsy, "reassign-by-rules-1", seed=seed, rate="0.3")[0] for seed in range(30)]
-    again = [played(clumsy, "reassign-by-rules-1", seed=seed, rate="0.3")[0] for seed in range(30)]
+    grades = [played(clumsy, "reassign-by-rules-1", seed=seed, rate=0.3)[0] for seed in range(30)]
+    again = [played(clumsy, "reassign-by-rules-1", seed=seed, rate=0.3)[0] for seed in range(30)]
     assert grades == again
     assert {grade.success for grade in grades} == {True, False}
     assert any(grade.harms for grade in grades)
@@ -83,7 +83,7 @@ def test_clumsy_survives_its_mistakes_on_every_task() -> None:
 def test_clumsy_says_its_rate() -> None:
     """The rate is among the agent's parameters."""
     with playing("correct-figure-1") as office:
-        told = clumsy(Session(office, 99), scenes()["correct-figure-1"].task, TOOLS, seed=1, rate="0.5")
+        told = clumsy(Session(office, 99), scenes()["correct-figure-1"].task, TOOLS, seed=1, rate=0.5)
     assert told == {"params": {"rate": 0.5}}
 
 
@@ -102,8 +102,8 @@ def test_a_task_of_another_version_is_refused() -> None:
         reference(None, stranger, TOOLS)
 
 
-@pytest.mark.parametrize("rate", ["2", "-0.1"])
-def test_a_rate_that_is_no_chance_is_refused(rate: str) -> None:
+@pytest.mark.parametrize("rate", [2, -0.1, "often"])
+def test_a_rate_that_is_no_chance_is_refused(rate: Any) -> None:
     """A rate lies from 0 to 1."""
-    with pytest.raises(InvalidArgument, match="it must be from 0 to 1"):
+    with pytest.raises(InvalidArgument, match="it must be a number from 0 to 1"):
         clumsy(None, scenes()["correct-figure-1"].task, TOOLS, seed=0, rate=rate)

@@ -40,17 +40,16 @@ def clumsy(
     tools: Sequence[Mapping[str, Any]],
     *,
     seed: int,
-    rate: float | str = 0.3,
+    rate: float = 0.3,
     **_: Any,
 ) -> Mapping[str, Any]:
     """Play the reference solution, where each call goes wrong with chance `rate`, as `seed` decides."""
-    chance = float(rate)
-    if not 0 <= chance <= 1:
-        raise InvalidArgument(f"rate is {rate}; it must be from 0 to 1")
+    if not isinstance(rate, int | float) or not 0 <= rate <= 1:
+        raise InvalidArgument(f"rate is {rate!r}; it must be a number from 0 to 1")
     template, situation = _solution(task)
-    fingers = _Fingers(_acting(session, tools), situation, Draw("clumsy", seed), chance)
+    fingers = _Fingers(_acting(session, tools), situation, Draw("clumsy", seed), rate)
     _play(template, situation, fingers.act)
-    return {"params": {"rate": chance}}
+    return {"params": {"rate": rate}}
 
 
 def _solution(task: Mapping[str, Any]) -> tuple[Template, Situation]:
@@ -64,7 +63,7 @@ def _solution(task: Mapping[str, Any]) -> tuple[Template, Situation]:
 
 
 def _play(template: Template, situation: Situation, act: Act) -> None:
-    # A mistake, or a coworker who does not say what was asked, makes the rest impossible: the agent gives up.
+    """Play the solution to its end, or until a mistake or a coworker's vague reply makes the rest impossible."""
     with suppress(_Over, LookupError, ValueError, ToolError):
         template.solve(act, situation.brief)
 

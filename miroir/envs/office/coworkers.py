@@ -114,7 +114,7 @@ class Coworkers:
         assert person is not None, "the coworker works here"
         return (
             f"You are {coworker.name}, {person['title']}. Your colleague {me['name']} ({me['title']}) writes to you.\n"
-            f"What you know about {' or '.join(coworker.about)}: {coworker.fact}\n"
-            "When you are asked about that, say it, with every name, number, code and date exactly as given. "
+            f"What you know: {coworker.fact}\n"
+            "When you are asked about it, say it, with every name, number, code and date exactly as given. "
             "Know and promise nothing else. Answer in at most three plain sentences."
         )
