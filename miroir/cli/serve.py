@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import os
+from pathlib import Path
 
 from ..errors import InvalidArgument
 
@@ -66,10 +67,12 @@ def _token(args: argparse.Namespace) -> str | None:
 
 
 def _write_port(path: str, url: str) -> None:
-    part = f"{path}.{os.getpid()}.part"
-    with open(part, "w") as file:  # noqa: PTH123
-        file.write(url.rpartition(":")[2] + "\n")
-    os.replace(part, path)  # noqa: PTH105
+    part = Path(f"{path}.{os.getpid()}.part")
+    try:
+        part.write_text(url.rpartition(":")[2] + "\n")
+        part.replace(path)
+    except OSError as error:
+        raise InvalidArgument(f"the port file {path} cannot be written: {error.strerror}; name another") from error
 
 
 def _end_with_parent(fd: int) -> None:
@@ -77,7 +80,10 @@ def _end_with_parent(fd: int) -> None:
     import threading
     import time
 
-    os.set_inheritable(fd, False)
+    try:
+        os.set_inheritable(fd, False)
+    except OSError as error:
+        raise InvalidArgument(f"{fd} is no file descriptor of this process; pass the read end of a pipe") from error
 
     def watch() -> None:
         while os.read(fd, 1):

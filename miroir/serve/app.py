@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import hmac
 import logging
 import uuid
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from typing import Any
 
 from starlette.applications import Starlette
@@ -26,6 +27,8 @@ from .schema import SCHEMA
 from .tasks import TaskRoutes, body
 from .world import Factory
 
+_STOP_S = 1.0
+
 _log = logging.getLogger("miroir.serve")
 
 
@@ -37,7 +40,7 @@ def create_app(
     leases = Leases(max_sessions)
     info = _Info(catalog, leases)
     socket = LeaseSocket(factory, catalog, leases, allow_code=allow_code)
-    return Starlette(
+    app = Starlette(
         routes=[
             Route("/health", info.health),
             Route("/metadata", info.metadata),
@@ -46,10 +49,12 @@ def create_app(
             *TaskRoutes(catalog).routes(),
             WebSocketRoute("/ws", socket),
         ],
-        middleware=[Middleware(_Guard, token=token)] if token is not None else [],
+        middleware=[Middleware(_Guard, token=token)],
         exception_handlers={HTTPException: _refused, CatalogError: _failed},
         lifespan=_lifespan(catalog),
     )
+    app.state.catalog = catalog
+    return app
 
 
 class _Info:
@@ -103,28 +108,29 @@ class _Info:
 
 
 class _Guard:
-    """Lets through what carries the token; GET /health needs none."""
+    """Lets through what carries the token, or where there is none, what no web page has sent; and GET /health."""
 
-    def __init__(self, app: ASGIApp, token: str) -> None:
+    def __init__(self, app: ASGIApp, token: str | None) -> None:
         self._app = app
-        self._wanted = token.encode()
+        self._token = None if token is None else token.encode()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Pass the request on, or refuse it with 401, a handshake too."""
-        if scope["type"] not in ("http", "websocket") or scope["path"] == "/health" or self._knows(scope):
-            await self._app(scope, receive, send)
-            return
-        refusal = JSONResponse(
-            {"detail": "a token is needed: send it as Authorization: Bearer"}, 401, {"WWW-Authenticate": "Bearer"}
-        )
-        await refusal(scope, receive, send)
+        """Pass the request on, or refuse it, a handshake too."""
+        free = scope["type"] == "lifespan" or scope["path"] == "/health"
+        refusal = None if free else self._refusal(dict(scope["headers"]))
+        await (refusal or self._app)(scope, receive, send)
 
-    def _knows(self, scope: Scope) -> bool:
-        for name, value in scope["headers"]:
-            if name == b"authorization":
-                scheme, _, token = value.partition(b" ")
-                return scheme.lower() == b"bearer" and hmac.compare_digest(token.strip(), self._wanted)
-        return False
+    def _refusal(self, headers: Mapping[bytes, bytes]) -> Response | None:
+        if self._token is None:
+            # Any web page may open a WebSocket to its reader's loopback; the browser then says where it is from.
+            if b"origin" in headers:
+                return JSONResponse({"detail": "a web page may not use this server; start it with a token"}, 403)
+            return None
+        scheme, _, token = headers.get(b"authorization", b"").partition(b" ")
+        if scheme.lower() == b"bearer" and hmac.compare_digest(token.strip(), self._token):
+            return None
+        detail = {"detail": "a token is needed; send it as Authorization: Bearer"}
+        return JSONResponse(detail, 401, {"WWW-Authenticate": "Bearer"})
 
 
 async def _refused(_: Request, error: Exception) -> JSONResponse:
@@ -142,9 +148,10 @@ def _lifespan(catalog: Catalog) -> Any:
     async def lifespan(_: Starlette) -> AsyncIterator[None]:
         try:
             await catalog.open()
-        except CatalogError as error:  # a session says so to its client, by FACTORY_ERROR
+        except CatalogError as error:  # sessions tell their clients, by FACTORY_ERROR
             _log.warning("%s", error, exc_info=error)
         yield
-        await catalog.close()
+        with contextlib.suppress(TimeoutError):  # a listing that never ends must not keep the server from ending
+            await asyncio.wait_for(catalog.close(), _STOP_S)
 
     return lifespan

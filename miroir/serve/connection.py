@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 from collections.abc import Awaitable, Callable, Mapping, MutableMapping
 from typing import Any
@@ -77,7 +78,8 @@ class LeaseSocket:
             for task in tasks:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
-            await world.close()
+            with contextlib.suppress(asyncio.CancelledError):  # a server that ends waits for no call
+                await world.close()
             self._leases.free(world)
 
     async def _talk(self, world: World, client: str | None, frames: asyncio.Queue[Message], send: Send) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import signal
 import socket
@@ -12,9 +13,11 @@ import uvicorn
 from starlette.applications import Starlette
 
 from ..wire import MAX_FRAME_BYTES
+from .catalog import Catalog, CatalogError
 
 PING_S = 20.0
 SILENT_S = 60.0  # a peer that is silent for so long is dropped
+_TICK_S = 0.1
 STOP_S = 1  # how long a stopping server waits for calls that run
 
 
@@ -43,12 +46,28 @@ class Engine(uvicorn.Server):
                 timeout_graceful_shutdown=STOP_S,
             )
         )
+        self._catalog: Catalog = app.state.catalog
         self._on_ready = on_ready
+        self.failure: Exception | None = None  # what `on_ready` raised
+        self.interrupted = False  # whether it was SIGINT that stopped it
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        """Accept, and say so."""
+        """Accept once the environment is made, and say so; an environment that takes long can be stopped meanwhile."""
+        opening = asyncio.create_task(self._open())
+        while not opening.done() and not self.should_exit:
+            await asyncio.wait((opening,), timeout=_TICK_S)
+        if self.should_exit:
+            return
         await super().startup(sockets)
-        self._on_ready()
+        try:
+            self._on_ready()
+        except Exception as error:  # stop as if told to, and raise it when all is closed
+            self.failure = error
+            self.stop()
+
+    async def _open(self) -> None:
+        with contextlib.suppress(CatalogError):  # the application tries again, and logs it
+            await self._catalog.open()
 
     def stop(self) -> None:
         """End `run` within about two seconds, also while calls run; from any thread."""
@@ -56,21 +75,17 @@ class Engine(uvicorn.Server):
 
     @contextlib.contextmanager
     def capture_signals(self) -> Iterator[None]:
-        """Stop on SIGTERM, and on SIGINT, which is a KeyboardInterrupt once the server has stopped."""
+        """Stop on SIGTERM and SIGINT, where signals arrive: in the main thread."""
         if threading.current_thread() is not threading.main_thread():
             yield
             return
-        caught: list[int] = []
-
-        def stop(number: int, _frame: object) -> None:
-            caught.append(number)
-            self.stop()
-
-        before = {number: signal.signal(number, stop) for number in (signal.SIGTERM, signal.SIGINT)}
+        before = {number: signal.signal(number, self._caught) for number in (signal.SIGTERM, signal.SIGINT)}
         try:
             yield
         finally:
             for number, handler in before.items():
                 signal.signal(number, handler)
-        if signal.SIGINT in caught:
-            raise KeyboardInterrupt
+
+    def _caught(self, number: int, _frame: object) -> None:
+        self.interrupted = number == signal.SIGINT
+        self.stop()

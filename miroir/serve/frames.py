@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import math
 import uuid
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from ..wire import INVALID_JSON, UNKNOWN_TYPE, VALIDATION_ERROR, decode, encode
+from ..wire import INVALID_JSON, UNKNOWN_TYPE, VALIDATION_ERROR, decode
 
 MAX_SECONDS = 365 * 24 * 3600
 # Of each type of request: whether it has `data`, and whether it must.
@@ -22,6 +23,7 @@ _DATA = {
     "close": (False, False),
 }
 _EPISODE_ID_LENGTH = 200
+_LEVELS = 100
 
 
 class Refusal(Exception):
@@ -119,10 +121,8 @@ def action(data: Mapping[str, Any]) -> Action:
     _want(isinstance(data.get("tool_name"), str), "text", "data", "tool_name")
     arguments = data.get("arguments", {})
     _want(isinstance(arguments, dict), "an object", "data", "arguments")
-    try:
-        encode(arguments)  # the record will hold them: 1e999 can be read, yet not written
-    except (ValueError, RecursionError):
-        _want(False, "an object of finite numbers, not nested too deeply", "data", "arguments")
+    fits = _recordable(arguments, _LEVELS)
+    _want(fits, f"an object of finite numbers, at most {_LEVELS} levels deep", "data", "arguments")
     return Action(data["tool_name"], arguments, episode_id)
 
 
@@ -149,6 +149,15 @@ def observation(content: Mapping[str, Any], reward: float | None, done: bool) ->
 
 def _is_duration(value: Any) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool) and 0 < value <= MAX_SECONDS
+
+
+def _recordable(value: Any, levels: int) -> bool:
+    """Whether JSON can hold the value: 1e999 can be read, yet not written, nor can what is nested too deeply."""
+    if isinstance(value, dict):
+        return levels > 0 and all(_recordable(inner, levels - 1) for inner in value.values())
+    if isinstance(value, list):
+        return levels > 0 and all(_recordable(inner, levels - 1) for inner in value)
+    return not isinstance(value, float) or math.isfinite(value)
 
 
 def _want(met: bool, wanted: str, *where: str) -> None:

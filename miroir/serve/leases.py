@@ -9,6 +9,7 @@ from .world import World
 
 SEEN_S = 60.0  # for how long a waiting client is remembered
 _SEEN_MOST = 10_000  # ids that are remembered at most
+_ID_LENGTH = 200
 
 
 class Leases:
@@ -47,7 +48,7 @@ class Leases:
 
     def note(self, client: str | None) -> None:
         """A client, by its random id, was seen waiting."""
-        if client:
+        if client and len(client) <= _ID_LENGTH:
             now = self._clock()
             self._seen.pop(client, None)
             self._seen[client] = now

@@ -58,6 +58,10 @@ def serve(
             engine.run(sockets=[listener])
         finally:
             sys.setswitchinterval(before)
+        if engine.failure is not None:
+            raise engine.failure
+        if engine.interrupted:
+            raise KeyboardInterrupt
 
 
 @contextlib.contextmanager
@@ -78,8 +82,9 @@ def running(
         thread = threading.Thread(target=engine.run, args=([listener],), name="miroir-server", daemon=True)
         thread.start()
         try:
-            while not ready.wait(0.05) and thread.is_alive():
-                pass
+            while not ready.wait(0.05):
+                if not thread.is_alive():
+                    raise RuntimeError("the server could not start; its traceback is on stderr")
             yield base_url(listener)
         finally:
             engine.stop()
@@ -93,8 +98,8 @@ def base_url(listener: socket.socket) -> str:
 
 
 def _engine(app: Starlette, listener: socket.socket, on_ready: Callable[[str], None]) -> Engine:
-    from .engine import Engine
-
+    with _extra():
+        from .engine import Engine
     return Engine(app, lambda: on_ready(base_url(listener)))
 
 
@@ -102,13 +107,16 @@ def _engine(app: Starlette, listener: socket.socket, on_ready: Callable[[str], N
 def _listener(host: str, port: int) -> Iterator[socket.socket]:
     if not 0 <= port <= 65535:
         raise InvalidArgument(f"{port} is not a port; choose one from 1 to 65535, or 0 for a free one")
-    try:
-        family, *_, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)[0]
-        listener = socket.create_server(address[:2], family=family)
-    except OSError as error:
-        why = "is in use" if error.errno == errno.EADDRINUSE else f"cannot be had: {error.strerror}"
-        raise InvalidArgument(f"port {port} of {host} {why}; choose another, or 0 for a free one") from error
-    with listener:
+    with contextlib.ExitStack() as stack:
+        try:
+            family, kind, number, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
+            listener = stack.enter_context(socket.socket(family, kind, number))
+            listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            listener.bind(address)
+            listener.listen()
+        except OSError as error:
+            why = "is in use" if error.errno == errno.EADDRINUSE else f"cannot be had: {error.strerror}"
+            raise InvalidArgument(f"port {port} of {host} {why}; choose another, or 0 for a free one") from error
         if hasattr(socket, "TCP_USER_TIMEOUT"):
             # Accepted connections inherit it: a frozen peer with a full buffer would hold its lease for ever.
             listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, _UNSENT_MS)
@@ -120,6 +128,6 @@ def _extra() -> Iterator[None]:
     try:
         yield
     except ModuleNotFoundError as error:
-        if error.name is None or error.name.partition(".")[0] not in ("starlette", "uvicorn", "h11"):
+        if error.name is None or error.name.partition(".")[0] not in ("starlette", "uvicorn"):
             raise
-        raise MissingExtra(f"{error.name} is not installed; pip install 'miroir[serve]'") from error
+        raise MissingExtra(f"{error.name.partition('.')[0]} is not installed; pip install 'miroir[serve]'") from error

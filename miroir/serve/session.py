@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import logging
 import math
 import time
@@ -97,7 +98,7 @@ class Session:
     async def _build(self, task: Task, asked: Reset) -> dict[str, Any]:
         def build(environment: Environment) -> dict[str, Any]:
             content = environment.reset(
-                task,
+                copy.deepcopy(task),
                 episode_id=asked.episode_id,
                 seed=asked.seed,
                 max_seconds=None if asked.max_seconds is None else math.ceil(asked.max_seconds),
@@ -162,7 +163,9 @@ class Session:
             return Answer(fault=fault)
         limit_s = deadline + GRACE_S - time.monotonic()
         try:
-            outcome = await self._world.call(lambda env: contract.answer(env.call(tool, arguments)), limit_s)
+            outcome = await self._world.call(
+                lambda env: contract.answer(env.call(tool, copy.deepcopy(arguments))), limit_s
+            )
         except StillRunning:
             text = f"{tool} still ran {GRACE_S:.0f} s after the episode's time was up"
             episode.void("deadline", time.monotonic(), text)
@@ -171,7 +174,7 @@ class Session:
             assert outcome.value is not None
             answer = outcome.value
         elif isinstance(outcome.error, ToolError):
-            answer = Answer(fault=Fault(outcome.error.error_type, outcome.error.message))
+            answer = Answer(fault=Fault(str(outcome.error.error_type), str(outcome.error.message)))
         else:
             text = self._fail(episode, tool, outcome.error)
             answer = Answer(fault=Fault("env_error", text), crash=text)

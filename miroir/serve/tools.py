@@ -13,6 +13,8 @@ SUBMIT_TOOL: Tool = {
     "description": "End the episode: call it once, when the task is done. Nothing can be changed after it.",
     "inputSchema": {"type": "object", "properties": {}, "required": []},
 }
+# What makes a schema take arguments that its own properties do not name.
+_OPEN = ("additionalProperties", "patternProperties", "allOf", "anyOf", "oneOf", "$ref")
 
 
 class Fault(NamedTuple):
@@ -49,9 +51,11 @@ class Toolbox:
         missing = [key for key in schema.get("required", ()) if key not in arguments]
         if missing:
             return Fault("invalid_args", f"{name} misses {', '.join(missing)}")
-        known = schema.get("properties", {})
+        known = schema.get("properties")
+        if known is None or any(schema.get(key) for key in _OPEN):
+            return None
         unknown = [key for key in arguments if key not in known]
-        if unknown and not schema.get("additionalProperties"):
+        if unknown:
             return Fault(
                 "invalid_args", f"{name} has no {', '.join(unknown)}; it takes {', '.join(known) or 'nothing'}"
             )

@@ -8,7 +8,7 @@ import itertools
 import logging
 import time
 from collections.abc import Callable
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from .environment import Environment
 from .worker import Outcome, Worker
@@ -36,13 +36,16 @@ class World:
         self._allow_code = allow_code
         self._worker = Worker(f"miroir-world-{next(_numbers)}")
         self._environment: Environment | None = None
-        self._running: asyncio.Future[Outcome[object]] | None = None
+        self._running: asyncio.Future[Any] | None = None
         self._due = 0.0
         self._closing = False
 
     async def open(self) -> BaseException | None:
         """Make the environment; the error that kept it from being made."""
-        outcome = await self._ask(self._make, CALL_LIMIT_S)
+        try:
+            outcome = await self._ask(self._make, CALL_LIMIT_S)
+        except StillRunning as error:
+            return error
         return outcome.error
 
     def _make(self) -> None:
@@ -75,25 +78,27 @@ class World:
             raise StillRunning("an earlier call is still running; close this session and lease another container")
         self._due = time.monotonic() + limit_s
         future = self._worker.call(function)
-        self._running = future  # type: ignore[assignment]
+        self._running = future
         done, _ = await asyncio.wait((future,), timeout=limit_s)
         if not done:
             raise StillRunning(f"the call still runs after {limit_s:.0f} s")
         return future.result()
 
     async def close(self) -> None:
-        """Drop the environment once its running call has ended, and end the thread."""
+        """Drop the environment once its running call has ended, and end the thread, also when the wait is cut short."""
         self._closing = True
-        if self.stuck:
-            assert self._running is not None
-            await asyncio.wait((self._running,))
-        if self._environment is not None:
-            self._due = time.monotonic() + CLOSE_LIMIT_S
-            self._running = closing = self._worker.call(self._environment.close)  # type: ignore[assignment]
-            outcome = await closing
-            if outcome.error is not None:
-                _log.warning("closing the environment failed: %s", reason(outcome.error), exc_info=outcome.error)
+        closing = self._worker.call(self._drop)
         self._worker.stop()
+        if self._running is not None:
+            await asyncio.wait((self._running,))
+        self._running, self._due = closing, time.monotonic() + CLOSE_LIMIT_S
+        outcome = await closing
+        if outcome.error is not None:
+            _log.warning("closing the environment failed: %s", reason(outcome.error), exc_info=outcome.error)
+
+    def _drop(self) -> None:
+        if self._environment is not None:
+            self._environment.close()
 
 
 def options(environment: Environment) -> frozenset[str] | None:

@@ -1,0 +1,131 @@
+"""`miroir serve` as a process: its one line, its port file, its exit codes, and its end."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from serveclient import health, leased, until
+
+from miroir.cli import main
+
+HERE = Path(__file__).parent
+PUPPET = "puppet:Puppet"
+
+
+@contextlib.contextmanager
+def served(*argv: str, **options: object) -> Iterator[tuple[subprocess.Popen[str], str]]:
+    """A server process and its URL; it is killed if it has not ended."""
+    command = [sys.executable, "-m", "miroir", "serve", *argv]
+    with subprocess.Popen(
+        command, cwd=HERE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, **options
+    ) as process:
+        try:
+            assert process.stdout is not None
+            yield process, process.stdout.readline().strip()
+        finally:
+            if process.poll() is None:
+                process.kill()
+
+
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGTERM, 0), (signal.SIGINT, 130)])
+def test_ends_on_a_signal(number: int, code: int, tmp_path: Path) -> None:
+    """It prints its URL and nothing else, writes its port, and ends with 0 on SIGTERM and 130 on SIGINT."""
+    port_file = tmp_path / "port"
+    with served(PUPPET, "--port-file", str(port_file)) as (process, url):
+        assert url == f"http://127.0.0.1:{port_file.read_text().strip()}"
+        assert [path.name for path in tmp_path.iterdir()] == ["port"]
+        assert port_file.read_text().endswith("\n")
+        assert health(url)["status"] == "healthy"
+        process.send_signal(number)
+        out, err = process.communicate(timeout=10)
+        assert (process.returncode, out) == (code, "")
+        assert err == ("interrupted\n" if code else "")
+
+
+def test_ends_while_a_step_runs() -> None:
+    """A step that will not end holds up the end by three seconds at most; its client is told by a close."""
+    with served(PUPPET) as (process, url), leased(url) as client:
+        client.reset()
+        client.socket.send('{"type":"step","data":{"tool_name":"work","arguments":{"seconds":60}}}')
+        time.sleep(0.2)
+        begun = time.monotonic()
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(10) == 0
+        assert time.monotonic() - begun < 3
+
+
+def test_ends_while_its_environment_is_being_made() -> None:
+    """SIGTERM ends a server whose environment takes long to be made."""
+    code = "import time; from puppet import Puppet\nclass Slow(Puppet):\n    def __init__(self): time.sleep(60)\n"
+    run = f"{code}\nfrom miroir.serve import serve; print('go', flush=True); serve(Slow)"
+    command = [sys.executable, "-c", f"import sys; sys.path.insert(0, {str(HERE)!r})\n{run}"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        process.stdout.readline()
+        time.sleep(1.5)
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(3) == 0
+
+
+def test_ends_when_the_pipe_of_its_parent_closes() -> None:
+    """With --death-fd it ends by itself within two seconds once nobody holds the pipe's other end."""
+    reader, writer = os.pipe()
+    with served(PUPPET, "--death-fd", str(reader), pass_fds=(reader,)) as (process, url), leased(url) as client:
+        os.close(reader)
+        client.reset()
+        client.socket.send('{"type":"step","data":{"tool_name":"work","arguments":{"seconds":60}}}')
+        time.sleep(0.2)
+        assert process.poll() is None
+        os.close(writer)
+        assert until(lambda: process.poll() is not None) < 2
+
+
+def test_reads_the_token_from_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The token comes from the named variable, and is in no output."""
+    monkeypatch.setenv("PUPPET_TOKEN", "s3cret")
+    with served(PUPPET, "--token-env", "PUPPET_TOKEN") as (process, url):
+        with leased(url, token="s3cret") as client:
+            client.reset()
+        process.send_signal(signal.SIGTERM)
+        assert "s3cret" not in "".join(process.communicate(timeout=10))
+
+
+def test_listens_on_other_addresses_when_it_is_told_that_anyone_may() -> None:
+    """--no-token opens an address that others can reach."""
+    with served(PUPPET, "--host", "0.0.0.0", "--no-token", "--max-sessions", "2") as (_, url):
+        assert url.startswith("http://0.0.0.0:")
+        assert health(url)["sessions"] == {"active": 0, "max": 2}
+
+
+@pytest.mark.parametrize(
+    ("argv", "says"),
+    [
+        (["nowhere"], "no environment 'nowhere'; name one of office, or package.module:Class"),
+        (["nowhere.at:All"], "the environment 'nowhere.at:All': there is no module nowhere"),
+        (["puppet:Pulcinella"], "the environment 'puppet:Pulcinella': puppet has no Pulcinella"),
+        (["json:JSONDecoder"], "'json:JSONDecoder' is no environment; name a subclass of miroir.serve.Environment"),
+        ([PUPPET, "--host", "0.0.0.0"], "0.0.0.0 can be reached by others; use --token-env NAME, or --no-token to"),
+        (
+            [PUPPET, "--token-env", "UNSET_NAME"],
+            "the environment variable UNSET_NAME is not set; put the token into it",
+        ),
+        ([PUPPET, "--max-sessions", "0"], "max_sessions is 0; a server needs at least one"),
+        ([PUPPET, "--port", "70000"], "70000 is not a port"),
+        ([PUPPET, "--port-file", "/nowhere/port"], "the port file /nowhere/port cannot be written: No such file"),
+        ([PUPPET, "--death-fd", "999"], "999 is no file descriptor of this process; pass the read end of a pipe"),
+    ],
+)
+def test_a_mistake_is_one_line(argv: list[str], says: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """What cannot be served is one line on stderr and exit code 2."""
+    assert main(["serve", *argv]) == 2
+    out, err = capsys.readouterr()
+    assert (out, err.count("\n")) == ("", 1)
+    assert err.startswith(f"error: INVALID_ARGUMENT: {says}")
