@@ -95,8 +95,7 @@ class ChatClient:
         self._retries = retries
         self._clock = clock
         self._url = endpoint(base_url, "chat/completions")
-        self._connections: requests.Session | None = None
-        self._pid = 0
+        self._connect()
 
     def __repr__(self) -> str:
         return f"ChatClient({self.base_url!r}, {self.model!r})"
@@ -112,9 +111,13 @@ class ChatClient:
     def __getstate__(self) -> dict[str, Any]:
         return {**self.__dict__, "_connections": None}
 
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+        self._connect()
+
     def close(self) -> None:
         """Close the connections that are kept alive; a later call opens new ones."""
-        if self._connections is not None and self._pid == os.getpid():
+        if self._pid == os.getpid():
             self._connections.close()
 
     def check(self) -> None:
@@ -173,14 +176,16 @@ class ChatClient:
 
     def _session(self) -> requests.Session:
         """This process's connections: a forked child must not write into its parent's."""
-        session = self._connections
-        if session is None or self._pid != os.getpid():
-            session = requests.Session()
-            session.cookies.set_policy(DefaultCookiePolicy(allowed_domains=[]))  # one would pin all threads together
-            for scheme in ("http://", "https://"):
-                session.mount(scheme, requests.adapters.HTTPAdapter(pool_maxsize=_CONNECTIONS))
-            self._connections, self._pid = session, os.getpid()
-        return session
+        if self._pid != os.getpid():
+            self._connect()
+        return self._connections
+
+    def _connect(self) -> None:
+        session = requests.Session()
+        session.cookies.set_policy(DefaultCookiePolicy(allowed_domains=[]))  # one would pin all threads together
+        for scheme in ("http://", "https://"):
+            session.mount(scheme, requests.adapters.HTTPAdapter(pool_maxsize=_CONNECTIONS))
+        self._connections, self._pid = session, os.getpid()
 
     def _pause(self, fault: Fault, attempt: int) -> float:
         backoff = min(LONGEST_PAUSE_S, FIRST_PAUSE_S * 2.0 ** (attempt - 1))
