@@ -106,20 +106,20 @@ class Episode:
         """End it without a grade."""
         self.ended_by, self.ended, self.void_reason = by, now, reason
 
-    def add(self, tool: str, arguments: Mapping[str, Any], answer: Answer, at: float) -> None:
-        """Keep a tool call that began at `at`, with what it came to, once its reward is known."""
-        self.steps.append(
-            {
-                "tool": tool,
-                "arguments": arguments,
-                "result": answer.text if answer.structured is None else answer.structured,
-                "error": None if answer.fault is None else answer.fault._asdict(),
-                "reward": self.reward if self.done else answer.reward,
-                "done": self.done,
-                "at_s": round(at - self.started, 6),
-                "seconds": round(answer.seconds, 6),
-            }
-        )
+    def add(self, tool: str, arguments: Mapping[str, Any], answer: Answer, at: float) -> dict[str, Any]:
+        """Keep a tool call that began at `at`, with what it came to, once its reward is known; the record's step."""
+        step = {
+            "tool": tool,
+            "arguments": arguments,
+            "result": answer.text if answer.structured is None else answer.structured,
+            "error": None if answer.fault is None else answer.fault._asdict(),
+            "reward": self.reward if self.done else answer.reward,
+            "done": self.done,
+            "at_s": round(at - self.started, 6),
+            "seconds": round(answer.seconds, 6),
+        }
+        self.steps.append(step)
+        return step
 
     def record(self, env: Mapping[str, str]) -> Record:
         """The record, version 1, of an episode that is done."""

@@ -92,18 +92,18 @@ def reset(data: Mapping[str, Any], options: Collection[str] | None) -> Reset:
     if options is not None:
         _no_others(data, fixed | set(options), ("data",))
     _want("task" not in data, "left out: a task is named by task_id", "data", "task")
-    episode_id = data.get("episode_id", uuid.uuid4().hex)
+    episode_id = data.get("episode_id")
     max_seconds, seed = data.get("max_seconds"), data.get("seed")
     surface, coworkers = data.get("surface"), data.get("coworkers", False)
     _want(isinstance(data.get("task_id"), str), "text", "data", "task_id")
-    fits = isinstance(episode_id, str) and 0 < len(episode_id) <= _EPISODE_ID_LENGTH
+    fits = episode_id is None or (isinstance(episode_id, str) and 0 < len(episode_id) <= _EPISODE_ID_LENGTH)
     _want(fits, f"text of 1 to {_EPISODE_ID_LENGTH} characters", "data", "episode_id")
     _want(max_seconds is None or _is_duration(max_seconds), "a positive number or null", "data", "max_seconds")
     _want(isinstance(coworkers, bool), "true or false", "data", "coworkers")
     _want(surface is None or isinstance(surface, str), "text", "data", "surface")
     _want(seed is None or (isinstance(seed, int) and not isinstance(seed, bool)), "a whole number", "data", "seed")
     free = {name: value for name, value in data.items() if name not in fixed}
-    return Reset(data["task_id"], episode_id, max_seconds, coworkers, surface, seed, free)
+    return Reset(data["task_id"], episode_id or uuid.uuid4().hex, max_seconds, coworkers, surface, seed, free)
 
 
 def action(data: Mapping[str, Any]) -> Action:

@@ -137,10 +137,10 @@ class Session:
             answer = Answer("The episode is over.", seconds=time.monotonic() - at)
         else:
             answer = await self._call(episode, action, at)
-        episode.add(action.tool, action.arguments, answer, at)
+        step = episode.add(action.tool, action.arguments, answer, at)
         if answer.crash is not None:
             raise Refusal(EXECUTION_ERROR, answer.crash)
-        return frames.observation(answer.observation(action.tool), episode.steps[-1]["reward"], episode.done)
+        return frames.observation(answer.observation(action.tool), step["reward"], step["done"])
 
     async def _call(self, episode: Episode, action: Action, at: float) -> Answer:
         deadline = at + CALL_LIMIT_S if episode.deadline is None else episode.deadline

@@ -15,7 +15,7 @@ from .worker import Outcome, Worker
 
 CALL_LIMIT_S = 600.0  # a call that no episode's deadline bounds
 CLOSE_LIMIT_S = 30.0
-RESET_PARAMETERS = frozenset({"episode_id", "seed", "max_seconds", "coworkers", "surface"})
+RESET_PARAMETERS = frozenset({"task", "episode_id", "seed", "max_seconds", "coworkers", "surface"})
 
 T = TypeVar("T")
 Factory = Callable[[], Environment]
@@ -103,7 +103,7 @@ class World:
 
 def options(environment: Environment) -> frozenset[str] | None:
     """The names of the free options that the environment's `reset` takes; None when it takes any."""
-    _task, *parameters = inspect.signature(environment.reset).parameters.values()
+    parameters = inspect.signature(environment.reset).parameters.values()
     if any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters):
         return None
     return frozenset(parameter.name for parameter in parameters) - RESET_PARAMETERS
