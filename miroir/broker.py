@@ -1,4 +1,4 @@
-"""Threads around the schedule: one broker for each process and source probes, opens, hands over and counts.
+"""Threads around the schedule: one broker for each process and source probes, opens and hands over.
 
 A waiter sleeps on its own event and is woken by whoever has a session for it. One thread, `miroir-broker`, probes
 and decides while anybody waits, and ends a second after nobody does; each handshake has a thread of its own.
@@ -8,23 +8,20 @@ from __future__ import annotations
 
 import logging
 import os
-import random
 import threading
 import time
 import uuid
 import weakref
-from collections import deque
 from collections.abc import Hashable
-from dataclasses import dataclass
 from typing import Any
 
-from . import diagnosis, handshake
+from . import descriptors, handshake
 from .deadlines import Deadlines
+from .desk import Desk
 from .errors import InvalidArgument, MiroirError, NoFreeContainer, UrlFileError
-from .node import census
+from .lease import Lease
 from .probe import Prober
-from .schedule import Outcome, Release, Schedule, Ticket
-from .transport import Transport
+from .schedule import Outcome, Release
 from .urls import Source, Urls
 
 LINGER_S = 1.0
@@ -33,25 +30,6 @@ REREAD_S = 2.0
 
 _log = logging.getLogger("miroir.lease")
 _process_id = uuid.uuid4().hex  # what this process calls itself where it waits
-
-
-@dataclass(eq=False)
-class Lease:
-    """One open session on a container, held until it is given back to its broker."""
-
-    broker: Broker
-    transport: Transport
-    url: str
-
-
-class _Waiter:
-    """A thread that waits for a lease."""
-
-    def __init__(self, ticket: Ticket) -> None:
-        self.ticket = ticket
-        self.woken = threading.Event()
-        self.transport: Transport | None = None
-        self.error: MiroirError | None = None
 
 
 class Broker:
@@ -66,142 +44,89 @@ class Broker:
         **schedule: Any,
     ) -> None:
         self.deadlines = deadlines or Deadlines()
-        self.token = token
+        self._token = token
         self._source = source
         self._schedule_options = schedule
-        self._reset()
-        self._schedule.update(source.read())
+        self._closed = False
+        self._begin(source.read())
         _brokers.add(self)
 
-    def _reset(self) -> None:
-        """Begin anew with nothing leased: at first, and in a forked child."""
-        self._lock = threading.Lock()  # guards everything below; no I/O is done under it
-        self._schedule = Schedule(dice=random.Random(os.urandom(8)), **self._schedule_options)
-        self._waiters: dict[Ticket, _Waiter] = {}
+    def _begin(self, urls: list[str]) -> None:
+        """Begin with nothing leased: at first, and in a forked child."""
+        self._desk = Desk(urls, **self._schedule_options)
+        self._lock = threading.Lock()  # guards the three below, of which the thread is there or not
         self._thread: threading.Thread | None = None
         self._prober: Prober | None = None
-        self._dialling = handshake.Dialling()
-        self._closed = False
         self._read_at = time.monotonic()
-        self._dropped: deque[str] = deque()  # appended to by finalizers, which may take no lock
-        self._counts: dict[str, float] = dict.fromkeys(COUNTERS, 0)
-
-    # Leasing
+        self._dialling = handshake.Dialling()
 
     def lease(self, *, wait_busy: bool = True, timeout_s: float = 600.0) -> Lease:
         """A session on a free container; NoFreeContainer after `timeout_s` seconds, ConnectionFailed if all refuse."""
+        timeout_s = min(timeout_s, threading.TIMEOUT_MAX)
         began = time.monotonic()
         self._reread(began)
-        with self._lock:
+        descriptors.require(*self._desk.demand())
+        waiter = self._desk.join(wait_busy=wait_busy)
+        try:
             if self._closed:
                 raise InvalidArgument("this fleet is closed; make a new one")
-            self._settle_dropped(began)
-            waiter = _Waiter(self._schedule.join(began, wait_busy=wait_busy))
-            self._waiters[waiter.ticket] = waiter
-            self._counts["requests_num"] += 1
-            self._wake()
-        try:
-            granted = waiter.woken.wait(timeout_s)
+            self._attend()
+            woken = waiter.woken.wait(timeout_s)
         except BaseException:
-            if not self._give_up(waiter) and waiter.transport is not None:
-                self.release(Lease(self, waiter.transport, waiter.transport.url), reusable=True)
+            if not self._desk.leave(waiter) and waiter.lease is not None:
+                waiter.lease.release(reusable=True)
             raise
         waited_s = time.monotonic() - began
-        if not granted and self._give_up(waiter):
-            with self._lock:
-                self._counts["requests_errors"] += 1
-                raise diagnosis.none_free(census(self._schedule.nodes.values()), waited_s, timed_out=True)
-        with self._lock:
-            self._counts["requests_wait_ms"] += round(1000 * waited_s)
+        if not woken and self._desk.leave(waiter):
+            raise self._desk.none_free(waited_s)
+        self._desk.served(waited_s)
         if waiter.error is not None:
             raise waiter.error
-        assert waiter.transport is not None
-        return Lease(self, waiter.transport, waiter.transport.url)
+        assert waiter.lease is not None
+        return waiter.lease
 
     def release(self, lease: Lease, *, reusable: bool, free: bool = True, fault: str = "") -> None:
-        """Take a session back: hand it to the first waiter when it is `reusable`, else close it.
-
-        `free` says that the container can be leased again at once; `fault`, why it should rather not be.
-        """
+        """Take a session back: hand its connection to the first waiter when it is `reusable`, else close it."""
         transport = lease.transport
+        self._desk.returned(time.monotonic() - lease.since, good=free and not fault, lost=not transport.usable)
         reusable = reusable and transport.usable and not fault
-        decision, ticket = self._decide(lease, reusable=reusable)
+        decision, waiter = self._desk.release(lease.url, reusable=reusable)
         if decision is Release.ASK:
-            decision, ticket = self._decide(lease, reusable=True, wanted_s=handshake.wanted(transport), asked=True)
-        if decision is Release.HAND_OVER and ticket is not None:
-            self._grant(ticket, transport)
+            wanted_s = handshake.wanted(transport)
+            decision, waiter = self._desk.release(lease.url, reusable=transport.usable, wanted_s=wanted_s, asked=True)
+        if waiter is not None:
+            waiter.give(Lease(self, transport))
             return
-        if not transport.usable:
-            self._counts["connections_lost"] += 1
         transport.close()
-        with self._lock:
-            let_go = decision is Release.LET_GO
-            self._schedule.closed(lease.url, time.monotonic(), let_go=let_go, free=free, fault=fault)
-            self._wake(start=False)
+        self._desk.closed(lease.url, let_go=decision is Release.LET_GO, free=free, fault=fault)
+        self._wake()
 
     def drop(self, lease: Lease) -> None:
         """Take back a session that nobody closed; called by finalizers, it takes no lock and does no handshake."""
         lease.transport.abort("its session was dropped without close")
-        self._dropped.append(lease.url)
-        prober = self._prober
-        if prober is not None:
-            prober.wake()
+        self._desk.dropped(lease.url)
+        self._wake()
 
     def close(self) -> None:
         """Let nobody wait any more; sessions that are leased stay so until they are closed."""
-        with self._lock:
-            self._closed = True
-            for ticket, waiter in list(self._waiters.items()):
-                if self._schedule.leave(ticket, time.monotonic()):
-                    del self._waiters[ticket]
-                    waiter.error = NoFreeContainer("the fleet was closed while this lease waited; lease before closing")
-                    waiter.woken.set()
-            self._dialling.close()
-            thread = self._thread
-            self._wake(start=False)
+        self._closed = True
+        self._desk.dismiss(_closed)
+        self._dialling.close()
+        thread = self._thread
+        self._wake()
         if thread is not None and thread is not threading.current_thread():
             thread.join()
 
     def stats(self) -> dict[str, Any]:
         """Counters since the start, as psycopg_pool names them, and the state of each container.
 
-        `requests_num` leases asked for, `requests_waiting` now, `requests_wait_ms` in all, `requests_errors`;
+        `requests_num` leases asked for, `requests_queued` of them not met at once, `requests_waiting` now,
+        `requests_wait_ms` in all, `requests_errors`; `usage_ms` of leases that were given back, `returns_bad` broken;
         `handovers` over an open connection; `connections_num` handshakes, their `connections_ms` and
-        `connections_errors`; `connections_lost`; `capacity_refused`; `probes_num`; `urls` by URL.
+        `connections_errors`; `connections_lost`; `capacity_refused`; `probes_num`; `pool_size` and `pool_available`
+        containers; `quarantined`; `urls` by URL.
         """
-        with self._lock:
-            self._settle_dropped(time.monotonic())
-            return {
-                **self._counts,
-                "requests_waiting": len(self._schedule.line),
-                "quarantined": sum(1 for node in self._schedule.nodes.values() if node.fault),
-                "urls": {
-                    node.url: {"state": node.state, "held": node.held, "slots": node.slots, "reason": node.reason}
-                    for node in self._schedule.nodes.values()
-                },
-            }
-
-    def _decide(self, lease: Lease, **how: Any) -> tuple[Release, Ticket | None]:
-        with self._lock:
-            decision, ticket = self._schedule.release(lease.url, time.monotonic(), **how)
-            self._counts["handovers"] += decision is Release.HAND_OVER
-            return decision, ticket
-
-    def _give_up(self, waiter: _Waiter) -> bool:
-        """Leave the line; False when a session came at the same instant, and is in the waiter's hands."""
-        with self._lock:
-            left = self._schedule.leave(waiter.ticket, time.monotonic())
-            if left:
-                del self._waiters[waiter.ticket]
-        if not left:
-            waiter.woken.wait()  # whoever took the ticket out of the line is about to say what came of it
-        return left
-
-    def _grant(self, ticket: Ticket, transport: Transport) -> None:
-        with self._lock:
-            waiter = self._waiters.pop(ticket)
-            waiter.transport = transport
-        waiter.woken.set()
+        return self._desk.stats()
 
     def _reread(self, now: float) -> None:
         """Look at the source in the caller's thread when no broker thread has been watching it."""
@@ -213,105 +138,125 @@ class Broker:
             urls = self._source.read()
         except UrlFileError:
             return  # a bad moment: the last good list stays
+        self._desk.update(urls)
+
+    def _attend(self) -> None:
+        """See to it that the broker's thread runs and looks again."""
         with self._lock:
-            self._schedule.update(urls)
+            if self._thread is None:
+                self._start()
+        self._wake()
 
-    def _settle_dropped(self, now: float) -> None:
-        while self._dropped:
-            self._schedule.closed(self._dropped.popleft(), now, free=False)
+    def _start(self) -> None:
+        try:
+            prober = Prober(self._token, waiting=_process_id, timeout_s=self.deadlines.health_s)
+        except OSError as error:
+            if error.errno in descriptors.EXHAUSTED:
+                raise descriptors.exhausted(sum(self._desk.demand())) from error
+            raise
+        thread = threading.Thread(target=self._run, args=[prober], name="miroir-broker", daemon=True)
+        try:
+            thread.start()
+        except BaseException:
+            prober.close()
+            raise
+        self._thread, self._prober = thread, prober
 
-    # The broker's thread
-
-    def _wake(self, *, start: bool = True) -> None:
-        """Have the broker's thread look again, starting it when somebody waits; the lock is held."""
-        if self._thread is None and start:
-            self._prober = Prober(self.token, waiting=_process_id, timeout_s=self.deadlines.health_s)
-            self._thread = threading.Thread(target=self._run, args=[self._prober], name="miroir-broker", daemon=True)
-            self._thread.start()
-        elif self._prober is not None:
-            self._prober.wake()
+    def _wake(self) -> None:
+        prober = self._prober
+        if prober is not None:
+            prober.wake()
 
     def _run(self, prober: Prober) -> None:
-        needed_at = look_at = time.monotonic()
-        watch = diagnosis.Watch(needed_at)
-        while True:
-            now = time.monotonic()
-            looking = now >= look_at
-            fresh = self._source.changed() if looking else None
-            with self._lock:
-                self._settle_dropped(now)
-                if looking:
-                    look_at, self._read_at = now + WATCH_S, now
-                    watch.look(self._schedule, now)
-                if fresh is not None:
-                    self._schedule.update(fresh)
-                if self._schedule.line:
-                    needed_at = now
-                elif self._closed or now - needed_at > LINGER_S:
-                    self._thread = self._prober = None
-                    break
-                plan = self._schedule.plan(now)
-                self._counts["probes_num"] += len(plan.probe)
-                self._fail_hopeless(now)
-            for url in plan.open:
-                threading.Thread(target=self._open, args=[url], name="miroir-open", daemon=True).start()
-            for url in plan.probe:
-                prober.start(url)
-            answers = prober.poll(min(plan.again_s, WATCH_S))
-            if answers:
+        """What the broker's thread does, until nobody has waited for a second."""
+        try:
+            needed_at = time.monotonic()
+            while True:
+                self._turn(prober)
                 now = time.monotonic()
-                with self._lock:
-                    for url, health in answers:
-                        self._schedule.probed(url, health, now)
-        prober.close()
+                if self._desk.waiting:
+                    needed_at = now
+                elif (self._closed or now - needed_at > LINGER_S) and self._retire():
+                    break
+        except Exception:
+            _log.exception("the thread that leases containers failed")
+            self._retire(force=True)
+            self._desk.dismiss(_failed)
+        finally:
+            prober.close()
+            self._desk.unanswered()
+
+    def _retire(self, *, force: bool = False) -> bool:
+        """End the thread unless somebody has come to wait meanwhile."""
+        with self._lock:
+            if self._desk.waiting and not force:
+                return False
+            self._thread = self._prober = None
+            return True
+
+    def _turn(self, prober: Prober) -> None:
+        """Look, do what is to be done, and wait for what comes."""
+        now = time.monotonic()
+        if now - self._read_at >= WATCH_S:
+            self._read_at = now
+            urls = self._source.changed()
+            if urls is not None:
+                self._desk.update(urls)
+            self._desk.look(now)
+        plan = self._desk.plan(now)
+        for url in plan.open:
+            self._start_opening(url)
+        for url in plan.probe:
+            prober.start(url)
+        answers = prober.poll(min(plan.again_s, WATCH_S))
+        if answers:
+            self._desk.probed(answers)
+
+    def _start_opening(self, url: str) -> None:
+        try:
+            threading.Thread(target=self._open, args=[url], name="miroir-open", daemon=True).start()
+        except RuntimeError:
+            self._settle(url, handshake.Attempt(Outcome.STARVED), 0.0, want=_threadless())
 
     def _open(self, url: str) -> None:
-        """Open a session on the container for the first waiter; the schedule is told of what went wrong."""
+        """Open a session on the container for the first waiter."""
         began = time.monotonic()
         attempt = handshake.attempt(
-            url, self.token, waiting=_process_id, timeout_s=self.deadlines.handshake_s, dialling=self._dialling
+            url, self._token, waiting=_process_id, timeout_s=self.deadlines.handshake_s, dialling=self._dialling
         )
-        now = time.monotonic()
+        if attempt.reason:
+            _log.info("%s cannot be leased: %s", url, attempt.reason)
+        self._settle(url, attempt, time.monotonic() - began, want=descriptors.exhausted(sum(self._desk.demand())))
+
+    def _settle(self, url: str, attempt: handshake.Attempt, took_s: float, *, want: MiroirError) -> None:
+        """Give what came of an attempt to whom it is due; `want` is the error of one that was starved."""
+        waiter = self._desk.opened(url, attempt, took_s)
         transport = attempt.transport
-        with self._lock:
-            self._counts["connections_num"] += 1
-            self._counts["connections_ms"] += round(1000 * (now - began))
-            if attempt.outcome is Outcome.BUSY:
-                self._counts["capacity_refused"] += 1
-            elif transport is None:
-                self._counts["connections_errors"] += 1
-                _log.info("%s cannot be leased: %s", url, attempt.reason)
-            ticket = self._schedule.opened(url, attempt.outcome, now, reason=attempt.reason, count=attempt.count)
-            self._wake(start=False)
-        if transport is not None and ticket is not None:
-            self._grant(ticket, transport)
+        if waiter is not None and transport is not None:
+            waiter.give(Lease(self, transport))
+        elif waiter is not None:
+            waiter.fail(want)
         elif transport is not None:
             transport.close()
-            with self._lock:
-                self._schedule.closed(url, time.monotonic())
-
-    def _fail_hopeless(self, now: float) -> None:
-        for ticket in self._schedule.hopeless(now):
-            waiter = self._waiters.pop(ticket)
-            self._schedule.leave(ticket, now)
-            self._counts["requests_errors"] += 1
-            seen = census(self._schedule.nodes.values())
-            waiter.error = diagnosis.all_refused(seen) or diagnosis.none_free(seen, now - ticket.joined_at)
-            waiter.woken.set()
+            self._desk.closed(url)
+        self._wake()
 
 
-COUNTERS = (
-    "requests_num",
-    "requests_wait_ms",
-    "requests_errors",
-    "handovers",
-    "connections_num",
-    "connections_ms",
-    "connections_errors",
-    "connections_lost",
-    "capacity_refused",
-    "probes_num",
-)
+def _closed() -> MiroirError:
+    return NoFreeContainer("the fleet was closed while this lease waited; close it after its last lease")
+
+
+def _failed() -> MiroirError:
+    return MiroirError(
+        "BROKER", "the thread that leases containers failed; its traceback is in the log of miroir.lease"
+    )
+
+
+def _threadless() -> MiroirError:
+    return MiroirError(
+        "THREAD_LIMIT", "this process can start no more threads; raise `ulimit -u` or the container's pids limit"
+    )
+
 
 _brokers: weakref.WeakSet[Broker] = weakref.WeakSet()
 _shared: dict[Hashable, Broker] = {}
@@ -335,9 +280,9 @@ def _begin_anew() -> None:
     global _shared_lock, _process_id
     _shared_lock, _process_id = threading.Lock(), uuid.uuid4().hex
     for broker in list(_brokers):
-        urls = [node.url for node in broker._schedule.nodes.values() if not node.removed]
-        broker._reset()
-        broker._schedule.update(urls)
+        if broker._prober is not None:
+            broker._prober.close()
+        broker._begin(broker._desk.urls())
 
 
 os.register_at_fork(after_in_child=_begin_anew)

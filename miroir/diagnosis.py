@@ -13,8 +13,6 @@ SILENT_S = 3.0  # nothing alive for so long is worth a warning
 REPORT_S = 60.0
 SHOWN = 3
 
-_log = logging.getLogger("miroir.lease")
-
 
 def all_refused(seen: Census) -> ConnectionFailed | None:
     """The error of a fleet of which every container refuses this client, else None."""
@@ -47,8 +45,11 @@ def none_free(seen: Census, waited_s: float, *, timed_out: bool = False) -> NoFr
     )
 
 
+Remark = tuple[int, str]  # a logging level and what is said
+
+
 class Watch:
-    """Logs once what is worth it: nothing alive, faults that may be our own, and a line a minute while threads wait."""
+    """Says once what is worth it: nothing alive, faults that may be our own, and a line a minute while threads wait."""
 
     def __init__(self, now: float) -> None:
         self._silent_since = now
@@ -56,33 +57,44 @@ class Watch:
         self._suspected = False
         self._report_at = now + REPORT_S
 
-    def look(self, schedule: Schedule, now: float) -> None:
-        """Look at the fleet as it is at `now`."""
+    def look(self, schedule: Schedule, now: float) -> list[Remark]:
+        """Look at the fleet as it is at `now`; what is to be logged."""
         seen = census(schedule.nodes.values())
-        if not schedule.line or seen.alive:
-            self._silent_since, self._warned = now, False
-        elif now - self._silent_since > SILENT_S and not self._warned:
-            self._warned = True
-            _log.warning("no container is alive yet%s; waiting for one", _examples([*seen.unhealthy, *seen.refused]))
+        remarks = [*self._silence(schedule, seen, now), *self._suspicion(schedule.suspicion(now))]
         if schedule.line and now >= self._report_at:
             self._report_at = now + REPORT_S
-            _log.info(
-                "%d waiting; of %d containers %d leased, %d unhealthy",
-                len(schedule.line),
-                seen.total,
-                seen.leased,
-                len(seen.unhealthy),
+            longest_s = now - next(iter(schedule.line)).joined_at
+            remarks.append(
+                (
+                    logging.INFO,
+                    f"{len(schedule.line)} waiting, the first for {longest_s:.0f} s; of {seen.total} containers "
+                    f"{seen.leased} leased ({schedule.held} by this process), {len(seen.unhealthy)} unhealthy, "
+                    f"{len(seen.refused)} refused",
+                )
             )
-        self._suspect(schedule.suspicion(now))
+        return remarks
 
-    def _suspect(self, faults: dict[str, int]) -> None:
-        if faults and not self._suspected:
-            _log.warning(
-                "most containers failed within seconds, so the cause may be this process or its network: %s; "
+    def _silence(self, schedule: Schedule, seen: Census, now: float) -> list[Remark]:
+        if not schedule.line or seen.alive:
+            self._silent_since, self._warned = now, False
+        if self._warned or now - self._silent_since <= SILENT_S:
+            return []
+        self._warned = True
+        why = _examples([*seen.unhealthy, *seen.refused])
+        return [(logging.WARNING, f"no container of {seen.total} is alive{why}; waiting for one")]
+
+    def _suspicion(self, faults: dict[str, int]) -> list[Remark]:
+        new, self._suspected = bool(faults) and not self._suspected, bool(faults)
+        if not new:
+            return []
+        counted = ", ".join(f"{fault} ({count})" for fault, count in sorted(faults.items()))
+        return [
+            (
+                logging.WARNING,
+                f"most containers failed within seconds, so the cause may be this process or its network: {counted}; "
                 "check `ulimit -n`, DNS and proxies",
-                ", ".join(f"{reason} ({count})" for reason, count in sorted(faults.items())),
             )
-        self._suspected = bool(faults)
+        ]
 
 
 def _examples(nodes: Sequence[Node]) -> str:

@@ -6,6 +6,7 @@ MiroirError(code, message)
   NoFreeContainer     NO_FREE_CONTAINER (also a TimeoutError)
   ConnectionFailed    CONNECTION_FAILED (also a ConnectionError)
   ConnectionLost      CONNECTION_LOST (also a ConnectionError)
+  DescriptorLimit     DESCRIPTOR_LIMIT: this process may not open the files that its sessions need
   StepTimeout         STEP_TIMEOUT (also a TimeoutError)
   NoEpisode           NO_EPISODE
   NotGraded           NOT_GRADED
@@ -108,6 +109,12 @@ class ConnectionLost(_Coded, ConnectionError):
         self.url = url
         self.episode_id = episode_id
         self.step = step
+
+
+class DescriptorLimit(_Coded):
+    """This process may not open as many files as its sessions need; the message says how to raise the limit."""
+
+    CODE = "DESCRIPTOR_LIMIT"
 
 
 class StepTimeout(_Coded, TimeoutError):

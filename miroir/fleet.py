@@ -7,7 +7,8 @@ from typing import Any, Self
 
 from .broker import Broker
 from .deadlines import Deadlines
-from .schedule import CHAIN_HANDOVERS, CHAIN_S, PROBE_RATE
+from .schedule import CHAIN_HANDOVERS, CHAIN_S
+from .search import PROBE_RATE
 from .session import Session
 from .urls import Source, Urls
 

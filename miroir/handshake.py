@@ -6,9 +6,10 @@ import contextlib
 import socket
 import threading
 from dataclasses import dataclass
+from typing import Any
 
-from . import wire
-from .schedule import RETRIED_STATUSES, Outcome
+from . import descriptors, wire
+from .schedule import UNKNOWN, Outcome, refuses
 from .transport import HandshakeFailed, HandshakeRefused, LinkClosed, LinkTimeout, Transport, open_transport
 
 ASK_TIMEOUT_S = 5.0
@@ -63,16 +64,16 @@ def attempt(url: str, token: str | None, *, waiting: str, timeout_s: float, dial
         dialled.append(sock)
         dialling.add(sock)
 
-    transport = None
     try:
         transport = open_transport(url, token, waiting=waiting, timeout_s=timeout_s, on_dial=on_dial)
-        return _judged(transport, transport.first_frame(timeout_s))
+        return _judged(transport, transport.exchange({"type": "state"}, timeout_s))
     except HandshakeRefused as error:
-        refused = 400 <= error.status < 500 and error.status not in RETRIED_STATUSES
-        return Attempt(Outcome.REFUSED if refused else Outcome.SICK, reason=str(error), count=error.status)
-    except (HandshakeFailed, LinkClosed, LinkTimeout) as error:
-        stage = "" if transport is None else "its first frame did not come: "
-        return Attempt(Outcome.SICK, reason=f"{stage}{error}")
+        outcome = Outcome.REFUSED if refuses(error.status) else Outcome.SICK
+        return Attempt(outcome, reason=str(error), count=error.status)
+    except HandshakeFailed as error:
+        return Attempt(Outcome.STARVED if error.errno in descriptors.EXHAUSTED else Outcome.SICK, reason=str(error))
+    except (LinkClosed, LinkTimeout) as error:
+        return Attempt(Outcome.SICK, reason=f"its first frame did not come: {error}")
     finally:
         for sock in dialled:
             dialling.remove(sock)
@@ -83,21 +84,21 @@ def wanted(transport: Transport) -> float | None:
     try:
         data = transport.exchange({"type": "state"}, ASK_TIMEOUT_S).get("data")
     except (LinkClosed, LinkTimeout):
-        return float("inf")
-    said = data.get("wanted_s", float("inf")) if isinstance(data, dict) else float("inf")
+        return UNKNOWN
+    said = data.get("wanted_s", UNKNOWN) if isinstance(data, dict) else UNKNOWN
     return float(said) if isinstance(said, int | float) else None
 
 
-def _judged(transport: Transport, first: dict[str, object]) -> Attempt:
-    data = first.get("data") if first.get("type") == "error" else None
-    code = data.get("code") if isinstance(data, dict) else None
-    if not isinstance(data, dict) or code not in wire.CLOSING_CODES:
+def _judged(transport: Transport, first: dict[str, Any]) -> Attempt:
+    """What the first frame says: any but an error that ends the session proves the lease."""
+    if not wire.ends_session(first):
         return Attempt(Outcome.OPENED, transport)
     transport.close()
-    if code == wire.CAPACITY_REACHED:
+    data = first["data"]
+    if data["code"] == wire.CAPACITY_REACHED:
         slots = data.get("max_sessions")
         return Attempt(Outcome.BUSY, count=slots if isinstance(slots, int) and slots > 0 else None)
-    return Attempt(Outcome.SICK, reason=f"{code}: {data.get('message', '')}")
+    return Attempt(Outcome.SICK, reason=f"{data['code']}: {data.get('message', '')}")
 
 
 def _shut(sock: socket.socket) -> None:

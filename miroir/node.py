@@ -6,6 +6,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from enum import Enum
 
+from .urls import key
+
 NEVER = float("-inf")
 
 
@@ -22,28 +24,45 @@ class Node:
     """A container as this process knows it; times are on the caller's clock."""
 
     url: str
-    slots: int | None = None
-    held: int = 0
+    slots: int | None = None  # how many sessions it serves, where it has said so
+    held: int = 0  # sessions of ours that are open
     spare: int = 0  # sessions that could be opened, as last seen
     tells: bool = True  # its health says whether it is leased
     probing_since: float | None = None
-    openings: list[float] = field(default_factory=list)
+    openings: list[float] = field(default_factory=list)  # since when handshakes of ours are under way
     seen_at: float = NEVER
     fault: Fault | None = None
     reason: str = ""
     status: int | None = None
     failures: int = 0
-    retry_at: float = NEVER
-    rests_until: float = NEVER
+    retry_at: float = NEVER  # a fault is not looked at again before
+    rests_until: float = NEVER  # it is left to others, or to come to itself, until then
     closed_at: float = NEVER  # when a session of ours on it was closed last
-    chain_since: float = 0.0
+    chain_since: float = NEVER  # when the connection that is being handed on was opened
     chain_length: int = 0
     removed: bool = False
+
+    def __post_init__(self) -> None:
+        self.name = key(self.url)
 
     @property
     def full(self) -> bool:
         """Whether this process holds every session it has."""
         return self.held > 0 and self.held >= (self.slots or 1)
+
+    @property
+    def capacity(self) -> int:
+        """How many sessions it can be thought to serve."""
+        return max(self.slots or 1, self.held)
+
+    @property
+    def askable(self) -> bool:
+        """Whether asking it for its health can tell anything new."""
+        return self.probing_since is None and not self.openings and not self.full and not self.removed
+
+    def set_aside(self, now: float) -> bool:
+        """Whether what it did says to leave it alone; asking one that is only down costs nobody but us."""
+        return self.fault in (Fault.SICK, Fault.REFUSED) and self.retry_at > now
 
     @property
     def state(self) -> str:

@@ -18,7 +18,7 @@ import time
 import urllib.request
 from collections import deque
 from collections.abc import Callable
-from concurrent.futures import Executor, ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from http.client import HTTPException, HTTPResponse
 from typing import Any
@@ -64,9 +64,10 @@ class Prober:
         self._resolved: dict[tuple[str, int], tuple[float, list[tuple[socket.AddressFamily, Any]]]] = {}
         self._done: deque[tuple[str, wire.Health]] = deque()
         self._later: deque[Callable[[], None]] = deque()  # what workers hand back to the polling thread
-        self._workers: Executor | None = None
+        self._workers: ThreadPoolExecutor | None = None
         self._proxied = bool(urllib.request.getproxies())
         self._count = 0
+        self._pid = os.getpid()
 
     def start(self, url: str) -> None:
         """Ask the container at base URL `url` for its health; the answer comes out of `poll` within the timeout."""
@@ -116,7 +117,7 @@ class Prober:
         for key in list(self._selector.get_map().values()):
             if key.data is not None and key.data.sock is not None:
                 key.data.sock.close()
-        if isinstance(self._workers, ThreadPoolExecutor):
+        if self._workers is not None and self._pid == os.getpid():  # a forked child has no such threads
             self._workers.shutdown(wait=False, cancel_futures=True)
         self._selector.close()
         self._bell.close()

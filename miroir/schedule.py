@@ -1,41 +1,37 @@
-"""Who gets which container next: nodes, their quarantine, the waiting line. Pure: the clock and the dice come in.
+"""Who gets which container next. Pure: the clock and the dice come in.
 
-The schedule says what to do (`plan`) and is told what came of it (`probed`, `opened`, `closed`). Waiters form one
-line, first come first served; a container that is given back goes to the first of them.
+The schedule says what to do (`plan`) and is told what came of it (`probed`, `opened`, `closed`). A container that is
+given back goes to the first in the waiting line.
 """
 
 from __future__ import annotations
 
-import errno
 import random
-from collections import Counter, deque
 from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import Enum
 
+from .line import Line, Ticket
 from .node import NEVER, Fault, Node
+from .quarantine import Quarantine
+from .search import PROBE_RATE, Search
 from .urls import key
 from .wire import Health
 
-PROBE_RATE = 100.0  # health requests a second, once the fleet has been looked through
+LOOK_S = 1.0  # how long a plan holds when nothing happens
 HEDGE_S = 0.25  # a handshake that takes longer is raced by another
-AGED_S = 0.05  # a probe that takes longer no longer counts as one that will answer
 FRESH_S = 1.0  # how long what was seen of a container is believed
-MAX_PROBES = 1024
-MAX_WINDOW = 256
-MAX_OPENINGS = 64
-HEALTH_LIMIT_S = 2.0  # what an unhealthy container may cost a lease that does not wait
-BACKOFF_S = 0.5
-AFTER_CLOSE_S = 0.02  # a container whose session we closed may say for a moment that it is leased
-DOWN_LIMIT_S = 5.0  # asking a container that is down is cheap, and a fleet may start late
-SICK_LIMIT_S = 30.0
+IMPATIENT_S = 2.4  # what unhealthy containers may cost a lease that does not wait
+MAX_PROMISING = 64  # handshakes at once, those that hang not counted
+MAX_OPENINGS = 256
+SETTLES_S = 0.25  # a container whose session we closed may say for so long that it is leased
+SETTLE_REST_S = 0.05
 CHAIN_HANDOVERS = 8
 CHAIN_S = 30.0
+WANTED_S = 5.0  # others were seen waiting no longer ago, or within two of their rounds
 REST_S = (0.15, 0.3)  # how long a container that was let go is left to others
-SUSPECT_S = 10.0
-SUSPECT_LEAST = 4
-LOCAL_ERRNOS = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.EADDRNOTAVAIL, errno.ENETDOWN})
 RETRIED_STATUSES = frozenset({408, 425, 429})
+UNKNOWN = float("inf")  # a container that does not say whether others wait
 
 
 class Outcome(Enum):
@@ -45,6 +41,7 @@ class Outcome(Enum):
     BUSY = "busy"
     SICK = "sick"
     REFUSED = "refused"
+    STARVED = "starved"  # for want of descriptors or threads of our own; says nothing of the container
 
 
 class Release(Enum):
@@ -56,17 +53,6 @@ class Release(Enum):
     LET_GO = "let go"
 
 
-class Ticket:
-    """A place in the waiting line."""
-
-    __slots__ = ("joined_at", "state", "wait_busy")
-
-    def __init__(self, joined_at: float, *, wait_busy: bool) -> None:
-        self.joined_at = joined_at
-        self.wait_busy = wait_busy
-        self.state = "waiting"  # then granted or gone, once
-
-
 @dataclass(frozen=True)
 class Plan:
     """What is to be done now, and the number of seconds after which to ask again."""
@@ -74,6 +60,11 @@ class Plan:
     probe: list[str]
     open: list[str]
     again_s: float
+
+
+def refuses(status: int | None) -> bool:
+    """Whether an HTTP status says that this client will never be served: a 4xx that is not worth a second try."""
+    return status is not None and 400 <= status < 500 and status not in RETRIED_STATUSES
 
 
 class Schedule:
@@ -88,121 +79,101 @@ class Schedule:
         chain_s: float = CHAIN_S,
     ) -> None:
         self.nodes: dict[str, Node] = {}
-        self.line: deque[Ticket] = deque()
+        self.line = Line()
+        self.held = 0  # sessions of ours that are open
         self._dice = dice or random.Random()
-        self._rate = probe_rate
+        self._search = Search(self._dice, probe_rate)
+        self._quarantine = Quarantine(self._dice)
         self._chain = (chain_handovers, chain_s)
+        self._round_s = 1 / probe_rate  # the part of a round of asking that one container takes
         self._ready: dict[str, Node] = {}  # may be opened now, the freshest last
-        self._unseen: deque[Node] = deque()  # still to be looked at in this scan
-        self._probing: dict[str, Node] = {}
         self._opening: dict[str, Node] = {}
-        self._window = 0
-        self._paced_at = NEVER
-        self._line_ended_at = NEVER
-        self._faults: deque[tuple[float, str, str]] = deque()
-        self.suspect = False
+        self._failed = 0  # openings that failed since the last one that did not
 
-    # The fleet
+    @property
+    def plenty(self) -> bool:
+        """Whether more containers are known to be free than threads wait."""
+        return len(self._ready) > len(self.line)
 
     def update(self, urls: Iterable[str]) -> None:
         """Make `urls` the fleet: new ones are looked at first, missing ones drain."""
         wanted = {key(url): url for url in urls}
-        added = [Node(url) for name, url in wanted.items() if name not in self.nodes]
-        self._dice.shuffle(added)
-        for node in added:
-            self.nodes[key(node.url)] = node
-            self._unseen.appendleft(node)
         for name, node in list(self.nodes.items()):
-            node.removed = name not in wanted
-            if node.removed:
+            if name not in wanted:
+                node.removed = True
                 self._ready.pop(name, None)
-                if not (node.held or node.openings or node.probing_since is not None):
-                    del self.nodes[name]
-
-    # The waiting line
+                self._forget_if_drained(node)
+            elif node.removed:
+                node.removed, node.seen_at = False, NEVER
+                self._search.first([node])
+        added = {name: Node(url) for name, url in wanted.items() if name not in self.nodes}
+        self.nodes |= added
+        self._search.first(added.values())
 
     def join(self, now: float, *, wait_busy: bool = True) -> Ticket:
         """Stand at the end of the line."""
-        if not self.line and now - self._line_ended_at > FRESH_S:
-            self._rescan(now)
-        if not wait_busy or (self.nodes and all(node.fault is Fault.REFUSED for node in self.nodes.values())):
-            self._rescan(now)
-        ticket = Ticket(now, wait_busy=wait_busy)
-        self.line.append(ticket)
+        ticket = self.line.join(now, wait_busy=wait_busy)
+        if not wait_busy or self._all_refused():
+            self._scan(now, seen_before=now)
+        elif len(self.line) == 1 and now - self.line.moved_at > FRESH_S:
+            self._scan(now, seen_before=now - FRESH_S)
         return ticket
 
     def leave(self, ticket: Ticket, now: float) -> bool:
         """Leave the line; False when the ticket was granted already."""
-        if ticket.state != "waiting":
-            return False
-        ticket.state = "gone"
-        self.line.remove(ticket)
-        self._line_ended_at = now
-        return True
+        return self.line.leave(ticket, now)
 
-    def _grant(self, now: float) -> Ticket | None:
-        if not self.line:
-            return None
-        ticket = self.line.popleft()
-        ticket.state = "granted"
-        self._line_ended_at = now
-        return ticket
-
-    def _rescan(self, now: float) -> None:
-        waiting = {id(node) for node in self._unseen}
-        stale = [
+    def _scan(self, now: float, *, seen_before: float) -> None:
+        refused = self._all_refused()
+        self._search.last(
             node
             for node in self.nodes.values()
-            if now - node.seen_at > FRESH_S and id(node) not in waiting and self._may_probe(node)
-        ]
-        self._dice.shuffle(stale)
-        self._unseen.extend(stale)
-        self._window = 0
+            if node.seen_at < seen_before and node.askable and not node.spare and (refused or not node.set_aside(now))
+        )
+
+    def _all_refused(self) -> bool:
+        return bool(self.nodes) and all(node.fault is Fault.REFUSED for node in self.nodes.values())
 
     def hopeless(self, now: float) -> list[Ticket]:
         """The tickets that can end now without a container: all refused, or unwilling to wait and nothing free."""
-        if not self.line or not self.nodes:
-            return []
-        if all(node.fault is Fault.REFUSED for node in self.nodes.values()):
-            refused_at = min(node.seen_at for node in self.nodes.values())
-            return [ticket for ticket in self.line if refused_at >= ticket.joined_at - FRESH_S]
-        impatient = [ticket for ticket in self.line if not ticket.wait_busy]
-        if not impatient or self._unseen or self._ready:
-            return []
-        return [ticket for ticket in impatient if all(self._settled(node, ticket, now) for node in self.nodes.values())]
+        if self._all_refused():
+            seen_at = min(node.seen_at for node in self.nodes.values())
+            return [ticket for ticket in self.line if seen_at >= ticket.joined_at]
+        return [ticket for ticket in self.line if not ticket.wait_busy and self._nothing_for(ticket, now)]
 
-    def _settled(self, node: Node, ticket: Ticket, now: float) -> bool:
-        if node.openings and now - max(node.openings) < HEALTH_LIMIT_S:
-            return False
-        if node.full or node.removed or node.openings or (node.fault and node.fault is not Fault.DOWN):
+    def _nothing_for(self, ticket: Ticket, now: float) -> bool:
+        if now - ticket.joined_at >= IMPATIENT_S:
             return True
-        return node.seen_at >= ticket.joined_at - FRESH_S and not node.spare
-
-    # What to do
+        if self._ready or self._opening or self._search.scanning:
+            return False
+        return all(
+            node.full or node.removed or node.seen_at >= ticket.joined_at or node.set_aside(now)
+            for node in self.nodes.values()
+        )
 
     def plan(self, now: float) -> Plan:
         """What to do at `now` for those who wait; every probe and opening in it counts as begun."""
         if not self.line:
             return Plan([], [], 60.0)
-        opening = self._plan_openings(now)
-        missing = len(self.line) - self._promising(now)
-        probing = self._plan_probes(now, missing) if missing > 0 else []
-        return Plan(probing, opening, self._again(now))
+        opened, missing = self._plan_openings(now)
+        probed = self._plan_probes(now, missing) if missing > 0 else []
+        again_s = HEDGE_S / 10 if self._opening else LOOK_S
+        if missing > 0:
+            again_s = min(again_s, self._search.again_s(now))
+        return Plan(probed, opened, again_s)
 
-    def _promising(self, now: float) -> int:
-        return sum(1 for node in self._opening.values() for since in node.openings if now - since < HEDGE_S)
-
-    def _plan_openings(self, now: float) -> list[str]:
+    def _plan_openings(self, now: float) -> tuple[list[str], int]:
+        """The sessions to open now, and how many more are wanted than there are containers known to be free."""
         total = sum(len(node.openings) for node in self._opening.values())
-        slow = total - (promising := self._promising(now))
-        # Each handshake that hangs doubles the number of those that race it.
-        want = len(self.line) * min(2**slow, 32) - promising
-        want = min(want, MAX_OPENINGS - promising)
+        promising = sum(1 for node in self._opening.values() for since in node.openings if now - since < HEDGE_S)
+        # One for each waiter, and one more for each that hangs or failed: their number doubles as long as all do.
+        hedges = total - promising + self._failed
+        want = min(len(self.line) + hedges - promising, MAX_PROMISING - promising, MAX_OPENINGS - total)
         chosen: list[str] = []
         for name in reversed(list(self._ready)):
             node = self._ready[name]
-            while len(chosen) < want and self._may_open(node, now):
-                if not (node.tells or node.slots) and node.openings:
+            while len(chosen) < want and node.spare > len(node.openings):
+                if node.openings and not node.tells and node.slots is None:
                     break  # how many sessions it has is yet to be found out, one at a time
                 node.openings.append(now)
                 self._opening[name] = node
@@ -211,97 +182,58 @@ class Schedule:
                 del self._ready[name]
             if len(chosen) >= want:
                 break
-        return chosen
-
-    def _may_open(self, node: Node, now: float) -> bool:
-        return node.spare > len(node.openings) and now >= node.rests_until and not node.removed
-
-    def _may_probe(self, node: Node) -> bool:
-        return node.probing_since is None and not node.openings and not node.full and not node.removed
+        return chosen, want - len(chosen)
 
     def _plan_probes(self, now: float, missing: int) -> list[str]:
-        young = sum(1 for node in self._probing.values() if now - (node.probing_since or now) < AGED_S)
-        room = min(max(self._window, 2 * missing) - young, MAX_WINDOW - young, MAX_PROBES - len(self._probing))
-        if self.suspect:
-            room = 1 - len(self._probing)
         chosen: list[str] = []
-        while len(chosen) < room and self._unseen:
-            node = self._unseen.popleft()
-            if self._may_probe(node):
-                self._begin_probe(node, now)
+        for node in self._search.next(now, missing, self.nodes.values(), careful=self._quarantine.local):
+            if node.tells or node.fault is not None:
+                self._search.begin(node, now)
                 chosen.append(node.url)
-        if not chosen and not self._unseen and now >= self._paced_at:
-            node_due = self._due(now)
-            if node_due is not None:
-                self._paced_at = now + self._dice.uniform(1.0, 1.2) / self._rate
-                if node_due.tells or node_due.fault is not None:
-                    self._begin_probe(node_due, now)
-                    chosen.append(node_due.url)
-                else:  # only a handshake can tell
-                    node_due.spare = 1
-                    self._mark_ready(node_due)
+            else:  # only a handshake can tell
+                self._free(node, 1)
         return chosen
-
-    def _begin_probe(self, node: Node, now: float) -> None:
-        node.probing_since = now
-        self._probing[key(node.url)] = node
-
-    def _due(self, now: float) -> Node | None:
-        due = None
-        for name, node in self.nodes.items():
-            if node.retry_at > now or now < node.rests_until or name in self._ready or not self._may_probe(node):
-                continue
-            if due is None or node.seen_at < due.seen_at:
-                due = node
-        return due
-
-    def _again(self, now: float) -> float:
-        if self._probing or self._opening:
-            return AGED_S / 2
-        return max(0.01, self._paced_at - now)
-
-    # What came of it
 
     def probed(self, url: str, health: Health, now: float) -> None:
         """Take in the answer to a probe."""
         node = self.nodes.get(key(url))
         if node is None or node.probing_since is None:
             return
-        node.probing_since = None
-        self._probing.pop(key(url), None)
-        if not health.healthy:
-            self._widen()
-            status = health.status
-            if status is not None and 400 <= status < 500 and status not in RETRIED_STATUSES:
-                self._fail(node, Fault.REFUSED, health.reason, now, status=status)
-            elif node.held == 0:
-                self._fail(node, Fault.DOWN, health.reason, now, code=health.errno)
+        self._search.answered(node)
+        if node.removed:
+            self._forget_if_drained(node)
             return
-        self.suspect = False
+        if not health.healthy:
+            self._search.missed()
+            self._unhealthy(node, health, now)
+            return
+        self._quarantine.lift(node, proven=False)
         node.seen_at = now
-        if node.fault is not Fault.SICK:
-            node.failures = 0
-        node.fault, node.reason, node.status = None, "", None
         node.slots = health.slots or node.slots
         node.tells = health.leased is not None
-        if health.leased is None:
-            node.spare = max(0, (node.slots or node.held + 1) - node.held)
-        elif health.leased:
-            node.spare = 0
+        if health.leased:
+            spare = 0
+        elif node.tells:
+            spare = max(1, (health.slots or 1) - (health.active or 0))
         else:
-            node.spare = max(1, (health.slots or 1) - (health.active or 0))
-        if node.spare:
-            self._window = 0
-            self._mark_ready(node)
-        else:
-            self._widen()
+            spare = max(0, (node.slots or node.held + 1) - node.held)
+        self._free(node, spare)
+        (self._search.found if spare else self._search.missed)()
+
+    def _unhealthy(self, node: Node, health: Health, now: float) -> None:
+        node.seen_at = now
+        if refuses(health.status):
+            self._fail(node, Fault.REFUSED, health.reason, now, status=health.status)
+        elif not node.held:  # a session of ours on it is better evidence than a health that did not answer
+            self._fail(node, Fault.DOWN, health.reason, now, code=health.errno)
 
     def opened(
         self, url: str, outcome: Outcome, now: float, *, reason: str = "", count: int | None = None
     ) -> Ticket | None:
         """Take in what came of opening a session; the ticket that gets it, or None: close it then.
 
-        `count` is the HTTP status of a refusal, or the number of sessions that a busy container has.
+        `count` is the HTTP status of a refusal, or the number of sessions that a busy container has. The ticket of
+        an opening that was STARVED is to be told so.
         """
         name = key(url)
         node = self.nodes.get(name)
@@ -313,40 +245,46 @@ class Schedule:
             self._opening.pop(name, None)
         if outcome is Outcome.OPENED:
             return self._taken(node, now)
-        node.spare = 0
-        self._ready.pop(name, None)
+        if outcome is Outcome.STARVED:
+            self._free(node, node.spare)
+            return self.line.grant(now)
+        self._search.missed()
         if outcome is Outcome.BUSY:
-            node.seen_at, node.fault = now, None
-            node.slots = count or node.slots
-            if now - node.closed_at < FRESH_S:  # it is about to notice that our last session is over
-                node.spare, node.rests_until = 1, now + AFTER_CLOSE_S
-                self._mark_ready(node)
-                return None
-        elif outcome is Outcome.REFUSED:
-            self._fail(node, Fault.REFUSED, reason, now, status=count)
+            self._busy(node, now, slots=count)
         else:
-            self._fail(node, Fault.SICK, reason, now)
-        self._widen()
+            self._failed += 1
+            fault = Fault.REFUSED if outcome is Outcome.REFUSED else Fault.SICK
+            self._fail(node, fault, reason, now, status=count)
+        self._forget_if_drained(node)
         return None
 
+    def _busy(self, node: Node, now: float, *, slots: int | None) -> None:
+        self._quarantine.lift(node, proven=True)
+        self._failed = 0
+        node.slots = slots or node.slots
+        node.seen_at = now
+        if now - node.closed_at < SETTLES_S:  # it has yet to notice that our last session is over
+            node.seen_at, node.rests_until = NEVER, now + SETTLE_REST_S
+        self._free(node, 0)
+
     def _taken(self, node: Node, now: float) -> Ticket | None:
-        node.seen_at, node.fault, node.failures, node.reason = now, None, 0, ""
-        self.suspect = False
-        node.spare = max(0, node.spare - 1)
-        if not node.tells and node.slots is None:
-            node.spare = 1  # it may have more sessions: tried until it says how many
-            self._mark_ready(node)
+        self._quarantine.lift(node, proven=True)
+        self._failed = 0
+        node.seen_at = now
         node.held += 1
+        self.held += 1
         node.chain_since, node.chain_length = now, 0
-        return self._grant(now)
+        learning = not node.tells and node.slots is None  # it may have more sessions: tried until it says how many
+        self._free(node, 1 if learning else max(0, node.spare - 1))
+        return None if node.removed else self.line.grant(now)
 
     def release(
         self, url: str, now: float, *, reusable: bool, wanted_s: float | None = None, asked: bool = False
     ) -> tuple[Release, Ticket | None]:
         """Decide what becomes of a session that is given back; HAND_OVER comes with the ticket that gets it.
 
-        After ASK, call again with `asked` and what the container said of others who wait (`wanted_s`, infinity when
-        it cannot tell). CLOSE and LET_GO are to be followed by `closed`.
+        After ASK, call again with `asked` and what the container said of others who wait (`wanted_s`, UNKNOWN when it
+        does not tell). CLOSE and LET_GO are to be followed by `closed`.
         """
         node = self.nodes.get(key(url))
         if node is None or not reusable or node.removed or not self.line:
@@ -355,69 +293,61 @@ class Schedule:
         if node.chain_length >= handovers and now - node.chain_since >= seconds:
             if not asked:
                 return Release.ASK, None
-            if wanted_s is not None and (
-                wanted_s == float("inf") or wanted_s <= max(5.0, 2 * len(self.nodes) / self._rate)
-            ):
+            recent_s = max(WANTED_S, 2 * len(self.nodes) * self._round_s)
+            if wanted_s is not None and (wanted_s == UNKNOWN or wanted_s <= recent_s):
                 return Release.LET_GO, None
             node.chain_since, node.chain_length = now, 0
-        ticket = self._grant(now)
-        assert ticket is not None
         node.chain_length += 1
         node.seen_at = now
-        return Release.HAND_OVER, ticket
+        return Release.HAND_OVER, self.line.grant(now)
 
     def closed(self, url: str, now: float, *, let_go: bool = False, free: bool = True, fault: str = "") -> None:
         """Take in that a session of ours is closed; `free` when its container can be leased again at once."""
         node = self.nodes.get(key(url))
         if node is None:
             return
-        node.held = max(0, node.held - 1)
+        node.held -= 1
+        self.held -= 1
         node.closed_at = now
-        if node.removed:
-            if not (node.held or node.openings):
-                del self.nodes[key(url)]
-            return
         if fault:
             self._fail(node, Fault.SICK, fault, now)
+        elif let_go:
+            node.rests_until = now + self._dice.uniform(*REST_S)
+            self._look_again(node)
         elif free:
-            node.spare += 1
             node.seen_at = now
-            if let_go:
-                node.rests_until = now + self._dice.uniform(*REST_S)
-            self._mark_ready(node)
+            self._free(node, node.spare + 1)
         else:
-            node.spare, node.seen_at = 0, NEVER
-            self._unseen.appendleft(node)
+            self._look_again(node)
+            self._search.first([node])
+        self._forget_if_drained(node)
 
-    def _mark_ready(self, node: Node) -> None:
-        if not node.removed:
-            self._ready.pop(key(node.url), None)
-            self._ready[key(node.url)] = node
+    def unanswered(self) -> None:
+        """No answer will come to the probes that are under way: whoever made them has stopped."""
+        self._search.stop()
+        for node in list(self.nodes.values()):
+            self._forget_if_drained(node)
 
-    def _widen(self) -> None:
-        self._window = min(MAX_WINDOW, max(2, self._window * 2))
+    def suspicion(self, now: float) -> dict[str, int]:
+        """How often each fault was met in the last seconds, when so many met one that the cause may be this process."""
+        return self._quarantine.suspicion(now, len(self.nodes))
+
+    def _free(self, node: Node, spare: int) -> None:
+        node.spare = spare
+        self._ready.pop(node.name, None)
+        if spare and not node.removed:
+            self._ready[node.name] = node
+
+    def _look_again(self, node: Node) -> None:
+        node.seen_at = NEVER
+        self._free(node, 0)
 
     def _fail(
         self, node: Node, fault: Fault, reason: str, now: float, *, status: int | None = None, code: int | None = None
     ) -> None:
-        node.seen_at, node.fault, node.reason, node.status = now, fault, reason, status
-        node.spare = 0
-        self._ready.pop(key(node.url), None)
-        limit = DOWN_LIMIT_S if fault is Fault.DOWN else SICK_LIMIT_S
-        wait = limit if fault is Fault.REFUSED else min(limit, BACKOFF_S * 2 ** min(node.failures, 10))
-        if code in LOCAL_ERRNOS:
-            self.suspect = True  # the fault is ours, and no reason to keep away from the container
-            wait = BACKOFF_S
-        else:
-            node.failures += 1
-        node.retry_at = now + wait * self._dice.uniform(0.8, 1.2)
-        self._faults.append((now, node.url, reason))
+        self._quarantine.put(node, fault, reason, now, status=status, code=code)
+        self._free(node, 0)
 
-    def suspicion(self, now: float) -> dict[str, int]:
-        """How often each fault was met in the last seconds, when so many met one that the cause may be this process."""
-        while self._faults and self._faults[0][0] < now - SUSPECT_S:
-            self._faults.popleft()
-        recent = {url: reason for _, url, reason in self._faults}
-        if not self.suspect and (len(recent) < SUSPECT_LEAST or 2 * len(recent) <= len(self.nodes)):
-            return {}
-        return dict(Counter(recent.values()))
+    def _forget_if_drained(self, node: Node) -> None:
+        if node.removed and not (node.held or node.openings or node.probing_since is not None):
+            del self.nodes[node.name]

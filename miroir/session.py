@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import threading
 import time
 import uuid
@@ -12,10 +11,11 @@ from types import TracebackType
 from typing import Any, NotRequired, Self, TypedDict, cast
 
 from . import wire
-from .broker import Lease, shared
+from .broker import shared
 from .deadlines import Deadlines
-from .errors import ConnectionLost, EnvError, InvalidArgument, MiroirError, NoEpisode, NotGraded, StepTimeout
-from .transport import LinkClosed, LinkTimeout
+from .dialogue import Dialogue
+from .errors import EnvError, NoEpisode, NotGraded
+from .lease import Lease
 from .urls import Urls
 
 SUBMIT = "submit"
@@ -53,14 +53,11 @@ class Session:
 
     def __init__(self, lease: Lease) -> None:
         self._lease = lease
-        self._deadlines: Deadlines = lease.broker.deadlines
-        self._pid = os.getpid()
-        self._calls = threading.RLock()  # one call at a time
+        self._deadlines: Deadlines = lease.giver.deadlines
+        self._dialogue = Dialogue(lease.transport)
         self._closing = threading.Lock()  # guards _closed
         self._closed = False
-        self._broken: MiroirError | None = None
-        self._dirty = False
-        self.episode_id: str | None = None
+        self._dirty = False  # a world is or was in use, and may not be over
         self._forget()
 
     @classmethod
@@ -84,6 +81,11 @@ class Session:
     def url(self) -> str:
         """The base URL of the container, as it was given."""
         return self._lease.url
+
+    @property
+    def episode_id(self) -> str | None:
+        """The episode's id, from a reset that succeeded to the next reset; else None."""
+        return self._dialogue.episode_id
 
     @property
     def closed(self) -> bool:
@@ -111,7 +113,7 @@ class Session:
         return self._max_seconds
 
     def _forget(self) -> None:
-        self.episode_id = None
+        self._dialogue.episode_id, self._dialogue.step = None, 0
         self._done = False
         self._steps: list[StepEntry] = []
         self._started_at: datetime | None = None
@@ -127,21 +129,19 @@ class Session:
         `max_seconds` ends the episode; `coworkers` says that their turns will be answered by this client;
         `options` go to the environment (`surface`, `seed`, and what it knows besides).
         """
-        with self._calls:
+        with self._dialogue.call():
             self._forget()
-            self._dirty = True  # from here on a world is in use, until the episode is known to be over
+            self._dirty = True
             episode_id = uuid.uuid4().hex
-            data = {"task_id": task_id, "episode_id": episode_id, "coworkers": coworkers, **options}
-            if max_seconds is not None:
-                data["max_seconds"] = max_seconds
-            reply = self._exchange({"type": "reset", "data": data}, self._deadlines.reset_s, "observation")
-            observation = _object(reply.get("observation"))
-            self.episode_id = episode_id
+            sent = {**options, "task_id": task_id, "max_seconds": max_seconds, "coworkers": coworkers}
+            data = {name: value for name, value in sent.items() if value is not None} | {"episode_id": episode_id}
+            reply = self._dialogue.ask({"type": "reset", "data": data}, "observation", self._deadlines.reset_s)
+            self._dialogue.episode_id = episode_id
             self._done = bool(reply.get("done"))
             self._max_seconds = max_seconds
             self._started_at = datetime.now(UTC)
             self._began = time.monotonic()
-            return observation
+            return _object(reply.get("observation"))
 
     def step(self, tool: str, arguments: dict[str, Any], *, timeout_s: float | None = None) -> wire.Step:
         """Call a tool; its observation, the reward so far (None: none yet) and whether the episode is over."""
@@ -153,37 +153,40 @@ class Session:
         return self._act(action, {"action": action}, timeout_s)
 
     def _act(self, action: dict[str, Any], entry: dict[str, Any], timeout_s: float | None) -> wire.Step:
-        with self._calls:
+        with self._dialogue.call():
             self._need_episode()
-            # The action type of a plain server may have no metadata; only ours is held to its episode's id.
-            frame = action if "action" in entry else {**action, "metadata": {"episode_id": self.episode_id}}
-            at = time.monotonic()
-            reply = self._exchange({"type": "step", "data": frame}, self._step_limit(timeout_s), "observation")
-            observation = _object(reply.get("observation"))
-            self._done = self._done or bool(reply.get("done"))
-            step: wire.Step = {
-                "observation": observation,
-                "reward": reply.get("reward"),
-                "done": bool(reply.get("done")),
-            }
-            seen = {
-                **entry,
-                "result": wire.result_of(observation),
-                "error": observation.get("error"),
-                "reward": step["reward"],
-                "done": step["done"],
-                "at_s": round(at - self._began, 6),
-                "seconds": round(time.monotonic() - at, 6),
-            }
-            self._steps.append(cast("StepEntry", seen))
-            return step
+            return self._do(action, entry, timeout_s)
+
+    def _do(self, action: dict[str, Any], entry: dict[str, Any], timeout_s: float | None) -> wire.Step:
+        # The action type of a plain server may have no metadata; only ours is held to its episode's id.
+        frame = action if "action" in entry else {**action, "metadata": {"episode_id": self.episode_id}}
+        at = time.monotonic()
+        try:
+            reply = self._dialogue.ask({"type": "step", "data": frame}, "observation", self._step_limit(timeout_s))
+        except EnvError as error:
+            self._done = self._done or error.code in (wire.EXECUTION_ERROR, wire.EPISODE_OVER)
+            raise
+        done, observation = bool(reply.get("done")), _object(reply.get("observation"))
+        self._done = self._done or done
+        seen = {
+            **entry,
+            "result": wire.result_of(observation),
+            "error": observation.get("error"),
+            "reward": reply.get("reward"),
+            "done": done,
+            "at_s": round(at - self._began, 6),
+            "seconds": round(time.monotonic() - at, 6),
+        }
+        self._steps.append(cast("StepEntry", seen))
+        self._dialogue.step = len(self._steps)
+        return {"observation": observation, "reward": reply.get("reward"), "done": done}
 
     def coworker_turns(self) -> list[wire.CoworkerTurn]:
         """Who owes a reply now, each with the chat to answer; none where the server has no coworkers."""
-        with self._calls:
+        with self._dialogue.call():
             self._need_episode()
             try:
-                reply = self._exchange({"type": "coworkers"}, self._step_limit(None), "coworkers")
+                reply = self._dialogue.ask({"type": "coworkers"}, "coworkers", self._step_limit(None))
             except EnvError as error:
                 if error.code == wire.UNKNOWN_TYPE:
                     return []
@@ -193,74 +196,69 @@ class Session:
 
     def coworker_reply(self, coworker: str, text: str) -> int | None:
         """Deliver a coworker's reply; the HTTP status with which the world took it."""
-        with self._calls:
+        with self._dialogue.call():
             self._need_episode()
             frame = {"type": "coworker_reply", "data": {"coworker": coworker, "text": text}}
-            status = self._exchange(frame, self._step_limit(None), "coworker_reply").get("status")
+            status = self._dialogue.ask(frame, "coworker_reply", self._step_limit(None)).get("status")
             return status if isinstance(status, int) else None
 
     def state(self) -> dict[str, Any]:
         """What the server says of the session: episode, step count, whether it is done; keys may be missing."""
-        with self._calls:
-            return self._exchange({"type": "state"}, self._step_limit(None), "state")
+        with self._dialogue.call():
+            return self._state()
+
+    def _state(self) -> dict[str, Any]:
+        return self._dialogue.ask({"type": "state"}, "state", self._step_limit(None))
 
     def finish(self) -> Graded:
         """Submit the episode if it still runs, and return its grade and record; again and again, the same one."""
-        with self._calls:
-            self._need_episode()
+        with self._dialogue.call():
             if self._graded is None:
+                self._need_episode()
                 if not self._done:
                     self._submit()
-                data = {"episode_id": self.episode_id}
-                record = cast(
-                    "wire.Record", self._exchange({"type": "record", "data": data}, self._deadlines.finish_s, "record")
-                )
-                metadata = record.get("metadata")
-                if not isinstance(metadata, dict):
-                    raise NotGraded(f"{self.url} answered a record without metadata; run `miroir check` on it")
-                self._graded = {
-                    "reward": record.get("reward"),
-                    "success": bool(metadata.get("success")),
-                    "metadata": metadata,
-                    "record": record,
-                }
+                self._graded = self._fetch_record()
             return self._graded
 
     def _submit(self) -> None:
+        """End the episode; NotGraded when it is not over then."""
+        said = "its `submit` must answer done"
         try:
-            self.step(SUBMIT, {}, timeout_s=self._deadlines.finish_s)
+            action = {"type": "call_tool", "tool_name": SUBMIT, "arguments": {}}
+            self._do(action, {"tool": SUBMIT, "arguments": {}}, self._deadlines.finish_s)
         except EnvError as error:
-            if not self._done and not self.state().get("done"):
-                raise NotGraded(f"{self.url} did not end the episode at submit: {error}") from error
-            self._done = True
+            said = str(error)
+        self._done = self._done or bool(self._state().get("done"))
         if not self._done:
-            raise NotGraded(f"{self.url} did not end the episode at submit; its `submit` must answer done")
+            raise NotGraded(f"{self._dialogue.where()}: the episode did not end at submit: {said}")
+
+    def _fetch_record(self) -> Graded:
+        frame = {"type": "record", "data": {"episode_id": self.episode_id}}
+        record = cast("wire.Record", self._dialogue.ask(frame, "record", self._deadlines.finish_s))
+        metadata = record.get("metadata")
+        if not isinstance(metadata, dict):
+            raise NotGraded(f"{self.url} answered a record without metadata; run `miroir check` on it")
+        return {
+            "reward": record.get("reward"),
+            "success": bool(metadata.get("success")),
+            "metadata": metadata,
+            "record": record,
+        }
 
     def close(self, *, fault: str = "") -> None:
         """Free the container; a call that is running in another thread is woken and raises.
 
         `fault` says why this container should not be leased again for a while.
         """
+        if self._dialogue.inherited:
+            return
         with self._closing:
-            if self._closed or self._pid != os.getpid():
+            if self._closed:
                 return
             self._closed = True
-        idle = self._calls.acquire(blocking=False)
-        try:
-            if self._broken is None:
-                self._broken = ConnectionLost(
-                    f"the session on {self.url} was closed; lease another", url=self.url, episode_id=self.episode_id
-                )
-                lost = not idle
-            else:
-                lost = True
-            if not idle:
-                self._lease.transport.close()
-            reusable = idle and not lost and (self._done or not self._dirty)
-            self._lease.broker.release(self._lease, reusable=reusable, free=not lost, fault=fault)
-        finally:
-            if idle:
-                self._calls.release()
+        idle, sound = self._dialogue.close()
+        over = self._done or not self._dirty
+        self._lease.release(reusable=idle and sound and over, free=idle and sound, fault=fault)
 
     def __enter__(self) -> Self:
         return self
@@ -271,19 +269,16 @@ class Session:
         self.close()
 
     def __repr__(self) -> str:
-        state = "closed" if self._closed else "broken" if self._broken else f"episode {self.episode_id}"
+        state = "closed" if self._closed else "broken" if self._dialogue.ended else f"episode {self.episode_id}"
         return f"<miroir.Session {self.url} {state}>"
 
     def __del__(self) -> None:
-        if getattr(self, "_closed", True) or self._pid != os.getpid():
-            return
-        self._closed = True
-        self._lease.broker.drop(self._lease)
-        warnings.warn(f"{self!r} was dropped without close()", ResourceWarning, source=self, stacklevel=2)
+        # The lease gives itself back; what is left to do here is to say that somebody forgot it.
+        if not getattr(self, "_closed", True) and not self._dialogue.inherited:
+            warnings.warn(f"{self!r} was dropped without close()", ResourceWarning, source=self, stacklevel=2)
 
     def _need_episode(self) -> None:
-        if self._broken is not None:
-            raise self._broken
+        self._dialogue.check()
         if self.episode_id is None:
             raise NoEpisode("there is no episode; call reset(task_id) first")
 
@@ -293,64 +288,6 @@ class Session:
         if self._max_seconds is not None:
             return self._max_seconds + self._deadlines.step_margin_s
         return self._deadlines.step_s
-
-    def _exchange(self, frame: dict[str, Any], timeout_s: float, expected: str) -> dict[str, Any]:
-        """The data of the reply of type `expected`; an error frame becomes an EnvError."""
-        if self._broken is not None:
-            raise self._broken
-        if self._pid != os.getpid():
-            raise ConnectionLost(f"the session on {self.url} belongs to the process that leased it; lease one here")
-        try:
-            reply = self._lease.transport.exchange(frame, timeout_s)
-        except LinkTimeout as error:
-            message = f"{self._where()}: {error}; the session is broken, lease another"
-            raise self._break(StepTimeout(message, url=self.url, timeout_s=timeout_s)) from error
-        except LinkClosed as error:
-            raise self._break(self._lost(str(error))) from error
-        except InvalidArgument:
-            raise  # found before anything was sent
-        except BaseException:
-            self._break(self._lost("a call was interrupted while its reply was owed"))
-            raise
-        data = reply.get("data")
-        if reply.get("type") == expected and isinstance(data, dict):
-            return cast("dict[str, Any]", data)
-        if reply.get("type") != "error" or not isinstance(data, dict):
-            raise self._desynchronised(reply, expected)
-        raise self._env_error(data)
-
-    def _env_error(self, data: dict[str, Any]) -> MiroirError:
-        code, errors = str(data.get("code") or wire.SESSION_ERROR), data.get("errors")
-        if code in (wire.EXECUTION_ERROR, wire.EPISODE_OVER) and self.episode_id is not None:
-            self._done = True
-        details = f" ({wire.encode(errors)[:2000]})" if errors else ""
-        message = f"{self._where()}: {data.get('message') or 'no message'}{details}"
-        error = EnvError(code, message, errors=errors if isinstance(errors, list) else None, url=self.url)
-        if code in wire.CLOSING_CODES:
-            self._lease.transport.abort(f"the server ended the session: {code}")
-            return self._break(self._lost(f"the server ended the session with {code}: {data.get('message')}"))
-        return error
-
-    def _desynchronised(self, reply: dict[str, Any], expected: str) -> MiroirError:
-        why = f"it answered a frame of type {reply.get('type')!r} where {expected!r} was owed"
-        self._lease.transport.abort(why)
-        return self._break(self._lost(why))
-
-    def _break(self, error: MiroirError) -> MiroirError:
-        if self._broken is None:
-            self._broken = error
-        return self._broken
-
-    def _where(self) -> str:
-        return f"{self.url}, episode {self.episode_id}, step {len(self._steps)}"
-
-    def _lost(self, why: str) -> ConnectionLost:
-        return ConnectionLost(
-            f"{self._where()}: {why}; the episode is void, lease another session",
-            url=self.url,
-            episode_id=self.episode_id,
-            step=len(self._steps),
-        )
 
 
 def _object(value: Any) -> dict[str, Any]:

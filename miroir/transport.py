@@ -14,11 +14,11 @@ import threading
 import time
 import urllib.request
 import weakref
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 from urllib.parse import urlsplit
 
-from websockets.exceptions import ConnectionClosed, InvalidHandshake, InvalidStatus, WebSocketException
+from websockets.exceptions import ConnectionClosed, InvalidStatus, WebSocketException
 from websockets.sync.client import ClientConnection, connect
 
 from . import wire
@@ -31,11 +31,12 @@ PING_TIMEOUT_S = 60.0  # a trainer that holds the interpreter for half a minute 
 CLOSE_TIMEOUT_S = 2.0
 USER_TIMEOUT_MS = 30_000
 _BUFFERED = 65_536  # bytes that the socket's buffer takes without a reader at the other end
+_INTERRUPTED = "a call on it was interrupted while its reply was owed"
 
 _silent = logging.getLogger("miroir.websockets")
 _silent.addHandler(logging.NullHandler())
 _silent.propagate = False
-_live: weakref.WeakSet[Transport] = weakref.WeakSet()
+_sockets: weakref.WeakSet[socket.socket] = weakref.WeakSet()  # every one that is a lease, or is becoming one
 
 
 class HandshakeRefused(Exception):
@@ -47,7 +48,11 @@ class HandshakeRefused(Exception):
 
 
 class HandshakeFailed(Exception):
-    """No connection came about; the text says why."""
+    """No connection came about; the text says why, and `errno` where the system gave one."""
+
+    def __init__(self, why: str, errno: int | None = None) -> None:
+        super().__init__(why)
+        self.errno = errno
 
 
 class LinkClosed(Exception):
@@ -66,54 +71,49 @@ class Transport:
         self._connection = connection
         self._socket = connection.socket
         self._turn = threading.Lock()  # one exchange at a time
+        self._owed = False
         self._closed: str | None = None
         self._pid = os.getpid()
-        _live.add(self)
 
     @property
     def usable(self) -> bool:
         """Whether a further exchange may succeed: open, no reply owed, and not inherited by fork."""
-        return self._closed is None and self._pid == os.getpid() and self._connection.close_code is None
+        return (
+            self._closed is None and not self._owed and self._pid == os.getpid() and self._connection.close_code is None
+        )
 
     def exchange(self, frame: Any, timeout_s: float) -> dict[str, Any]:
-        """Send `frame` and return its reply within `timeout_s` seconds; LinkTimeout, LinkClosed or InvalidArgument."""
-        text = _encoded(frame)
-        with self._turn:
-            self._check()
-            deadline = time.monotonic() + timeout_s
-            try:
-                with self._watched(len(text), timeout_s):
-                    self._connection.send(text, text=True)
-                data = self._connection.recv(max(0.0, deadline - time.monotonic()), decode=False)
-                return wire.decode(data)
-            except BaseException as error:
-                raise self._broken(error, timeout_s) from error
+        """Send `frame` and return its reply within `timeout_s` seconds; LinkTimeout, LinkClosed or InvalidArgument.
 
-    def first_frame(self, timeout_s: float) -> dict[str, Any]:
-        """Ask for the state, and return the first frame that arrives: the state, or the server's refusal of a session.
-
-        A refused session's error frame is still there to be read when the request could no longer be sent.
+        An error frame with which the server ended the session unasked counts as the reply.
         """
+        data = _encoded(frame)
         with self._turn:
             self._check()
+            self._owed = True
             try:
-                with contextlib.suppress(ConnectionClosed):
-                    self._connection.send(_encoded({"type": "state"}), text=True)
-                return wire.decode(self._connection.recv(timeout_s, decode=False))
+                reply = self._round_trip(data, min(timeout_s, threading.TIMEOUT_MAX))
             except BaseException as error:
-                raise self._broken(error, timeout_s) from error
+                fault = self._broken(error, timeout_s)
+                if fault is None:
+                    raise
+                raise fault from error
+            self._owed = False
+            return reply
 
     def close(self) -> None:
         """Close the connection, cleanly when no call is running; a running call is woken. Idempotent."""
         if self._pid != os.getpid():
             return
-        if self._closed is None and self._turn.acquire(blocking=False):
-            try:
-                self._closed = "it was closed"
-                self._connection.close()
-            finally:
-                self._turn.release()
-        self.abort("it was closed")
+        try:
+            if self._closed is None and self._turn.acquire(blocking=False):
+                try:
+                    self._closed = "it was closed"
+                    self._connection.close()
+                finally:
+                    self._turn.release()
+        finally:
+            self.abort("it was closed")
 
     def abort(self, why: str) -> None:
         """Cut the connection at once, without a closing handshake; takes no lock."""
@@ -128,34 +128,52 @@ class Transport:
             raise LinkClosed("it was inherited by fork; lease a session in this process")
         if self._closed is not None:
             raise LinkClosed(self._closed)
+        if self._owed:
+            raise LinkClosed(_INTERRUPTED)
 
-    def _broken(self, error: BaseException, timeout_s: float) -> BaseException:
-        closed = self._closed
-        if isinstance(error, ConnectionClosed):
-            self.abort(_why_closed(error))
-            return LinkClosed(closed or _why_closed(error))
-        if isinstance(error, TimeoutError):
-            self.abort(f"no reply came within {timeout_s:g} s")
-            return LinkTimeout(f"no reply came within {timeout_s:g} s")
-        if isinstance(error, ValueError | RecursionError):
-            self.abort("it answered what is not a JSON frame")
-            return LinkClosed("it answered what is not a JSON frame")
-        self.abort("a call on it was interrupted while its reply was owed")
-        return error
+    def _round_trip(self, data: bytes, timeout_s: float) -> dict[str, Any]:
+        deadline = time.monotonic() + timeout_s
+        unasked = self._unasked()
+        if unasked is not None:
+            return unasked
+        try:
+            self._send(data, timeout_s)
+        except ConnectionClosed:
+            # What a server says before it closes is still there to be read when nothing more can be sent.
+            unasked = self._unasked()
+            if unasked is None:
+                raise
+            return unasked
+        return wire.decode(self._connection.recv(deadline - time.monotonic(), decode=False))
 
-    @contextlib.contextmanager
-    def _watched(self, size: int, timeout_s: float) -> Iterator[None]:
-        """Bound a send that may block: one larger than what the socket buffers for a peer that does not read."""
-        if size <= _BUFFERED:
-            yield
+    def _unasked(self) -> dict[str, Any] | None:
+        """A frame that came without a request: the error that ended the session; anything else is LinkClosed."""
+        try:
+            frame = wire.decode(self._connection.recv(0, decode=False))
+        except TimeoutError:
+            return None
+        if not wire.ends_session(frame):
+            raise LinkClosed("it sent a frame that nobody asked for")
+        return frame
+
+    def _send(self, data: bytes, timeout_s: float) -> None:
+        if len(data) <= _BUFFERED:
+            self._connection.send(data, text=True)
             return
+        # A frame larger than what is buffered for a peer that does not read may block for ever.
         cut = threading.Timer(timeout_s, self.abort, [f"the peer took no data for {timeout_s:g} s"])
         cut.daemon = True
         cut.start()
         try:
-            yield
+            self._connection.send(data, text=True)
         finally:
             cut.cancel()
+
+    def _broken(self, error: BaseException, timeout_s: float) -> LinkClosed | LinkTimeout | None:
+        closed = self._closed  # somebody may have closed it to wake this call
+        fault = _as_link_fault(error, timeout_s)
+        self.abort(str(fault) if fault else _INTERRUPTED)
+        return LinkClosed(closed) if closed and fault else fault
 
 
 def open_transport(
@@ -193,13 +211,14 @@ def open_transport(
             max_size=None,
             logger=_silent,
         ).__enter__()
+        _sockets.add(connection.socket)
+        _set_options(connection.socket)
     except InvalidStatus as error:
         raise HandshakeRefused(error.response.status_code) from error
     except TimeoutError as error:
         raise HandshakeFailed(f"the handshake took more than {timeout_s:g} s") from error
-    except (OSError, InvalidHandshake, WebSocketException) as error:
-        raise HandshakeFailed(reason(error)) from error
-    _set_options(connection.socket)
+    except (OSError, ValueError, ImportError, WebSocketException) as error:
+        raise HandshakeFailed(reason(error), getattr(error, "errno", None)) from error
     return Transport(connection, url)
 
 
@@ -229,7 +248,9 @@ def _needs_proxy(url: str) -> bool:
 def _dial(url: str, timeout_s: float) -> socket.socket:
     parts = urlsplit(url)
     port = parts.port or (443 if parts.scheme == "https" else 80)
-    return socket.create_connection((parts.hostname, port), timeout=timeout_s)
+    sock = socket.create_connection((parts.hostname, port), timeout=timeout_s)
+    _sockets.add(sock)
+    return sock
 
 
 def _set_options(sock: socket.socket) -> None:
@@ -245,6 +266,17 @@ def _set_options(sock: socket.socket) -> None:
             sock.setsockopt(socket.IPPROTO_TCP, getattr(socket, name), value)
 
 
+def _as_link_fault(error: BaseException, timeout_s: float) -> LinkClosed | LinkTimeout | None:
+    """What the error means for the connection; None for one that is nobody's fault, such as KeyboardInterrupt."""
+    if isinstance(error, ConnectionClosed):
+        return LinkClosed(_why_closed(error))
+    if isinstance(error, TimeoutError):
+        return LinkTimeout(f"no reply came within {timeout_s:g} s")
+    if isinstance(error, ValueError | RecursionError):
+        return LinkClosed("it answered what is not a JSON frame")
+    return error if isinstance(error, LinkClosed) else None
+
+
 def _why_closed(error: ConnectionClosed) -> str:
     frame = error.rcvd
     if frame is not None:
@@ -258,9 +290,9 @@ def _why_closed(error: ConnectionClosed) -> str:
 
 def _close_inherited() -> None:
     # The parent's lease ends with its last descriptor: a child that lives on must not hold one.
-    for transport in list(_live):
+    for sock in list(_sockets):
         with contextlib.suppress(OSError):
-            transport._socket.close()
+            sock.close()
 
 
 os.register_at_fork(after_in_child=_close_inherited)

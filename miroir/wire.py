@@ -200,6 +200,12 @@ def decode(data: str | bytes) -> dict[str, Any]:
     return frame
 
 
+def ends_session(frame: dict[str, Any]) -> bool:
+    """Whether it is an error frame after which the server closes."""
+    data = frame.get("data")
+    return frame.get("type") == "error" and isinstance(data, dict) and data.get("code") in CLOSING_CODES
+
+
 def result_of(observation: dict[str, Any]) -> Any:
     """What a tool answered, as a record keeps it: its structured content where it has some, else its text.
 

@@ -20,10 +20,12 @@ PACKAGE = Path(miroir.__file__).parent
 ORDER = """
 errors
 wire deadlines
-rest urls locate sse
+rest urls locate sse descriptors
 transport probe node completion
+line quarantine search lease dialogue
 schedule chatform chat
 handshake diagnosis stats
+desk
 broker
 session
 fleet
