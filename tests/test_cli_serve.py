@@ -102,7 +102,7 @@ def test_listens_on_other_addresses_when_it_is_told_that_anyone_may() -> None:
     """--no-token opens an address that others can reach."""
     with served(PUPPET, "--host", "0.0.0.0", "--no-token", "--max-sessions", "2") as (_, url):
         assert url.startswith("http://0.0.0.0:")
-        assert health(url)["sessions"] == {"active": 0, "max": 2}
+        assert health(url)["sessions"] == {"active": 0, "max": 2, "peak": 0}
 
 
 @pytest.mark.parametrize(

@@ -49,7 +49,7 @@ def test_health_says_what_the_server_is(url: str) -> None:
     assert said == {
         "status": "healthy",
         "leased": False,
-        "sessions": {"active": 0, "max": 1},
+        "sessions": {"active": 0, "max": 1, "peak": 0},
         "env": {"name": "puppet", "version": "7"},
         "protocol": "miroir/1",
     }

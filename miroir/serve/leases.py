@@ -17,6 +17,7 @@ class Leases:
 
     def __init__(self, most: int, clock: Callable[[], float] = time.monotonic) -> None:
         self.most = most
+        self.peak = 0  # the most slots that were ever held at once
         self._worlds: set[World] = set()
         self._clock = clock
         self._seen: dict[str, float] = {}
@@ -34,6 +35,7 @@ class Leases:
     def hold(self, world: World) -> None:
         """Take a slot."""
         self._worlds.add(world)
+        self.peak = max(self.peak, len(self._worlds))
 
     def free(self, world: World) -> None:
         """Give the slot back."""
