@@ -25,6 +25,8 @@ templates may call the same tools in the same order. `calls` is the longest run 
 
 from .approval import ChaseApproval
 from .correct import CorrectFigure
+from .cover import CoverAbsence
+from .duplicates import MergeDuplicates
 from .reassign import ReassignByRules
 from .schedule import ScheduleAroundConflicts
 from .template import Template
@@ -36,4 +38,6 @@ TEMPLATES: tuple[Template, ...] = (
     ReassignByRules(),
     CorrectFigure(),
     ChaseApproval(),
+    CoverAbsence(),
+    MergeDuplicates(),
 )
