@@ -17,6 +17,7 @@ from .errors import ConnectionFailed, HttpError, InvalidArgument
 
 HEALTH_TIMEOUT_S = 2.0
 HTTP_TIMEOUT_S = 30.0
+CONNECT_TIMEOUT_S = 10.0
 BODY_SHOWN = 2000  # characters of an error's body that a message repeats
 _CHUNK = 65536
 _DIRECT = {"http": "", "https": ""}
@@ -42,6 +43,15 @@ def token_from(variable: str | None) -> str | None:
     if not token:
         raise InvalidArgument(f"the environment variable {variable} holds no token; set it to the servers' token")
     return token
+
+
+def bearer(token: str | None) -> dict[str, str]:
+    """The header that carries the token, none without one; InvalidArgument for a token that no header can hold."""
+    if not token:
+        return {}
+    if not (token.isascii() and token.isprintable()):
+        raise InvalidArgument("the token holds a line break or another character that no header can; check its source")
+    return {"Authorization": f"Bearer {token}"}
 
 
 def get(url: str, *, token: str | None = None, timeout_s: float = HTTP_TIMEOUT_S) -> Any:
@@ -83,6 +93,7 @@ def send(
     session: requests.Session | None = None,
 ) -> Iterator[requests.Response]:
     """A response whose body is still to be read; with a `session` of the caller's, its connections are used again."""
+    authorization = bearer(token)
     opened = session or requests.Session()
     try:
         response = opened.request(
@@ -90,8 +101,8 @@ def send(
             url,
             data=None if body is None else json.dumps(body, allow_nan=False).encode(),
             headers={**({} if body is None else {"Content-Type": "application/json"}), **(headers or {})},
-            auth=_Bearer(token),
-            timeout=timeout_s,
+            auth=_Bearer(authorization),
+            timeout=(min(timeout_s, CONNECT_TIMEOUT_S), timeout_s),
             allow_redirects=False,
             stream=True,
             proxies=_DIRECT if is_private(url) else None,
@@ -111,20 +122,23 @@ def send(
 def chunks(response: requests.Response, url: str, deadline: float) -> Iterator[bytes]:
     """The body's bytes as they arrive, until `deadline` on the monotonic clock; ConnectionFailed after it."""
     read1 = getattr(response.raw, "read1", None)
+    sock = getattr(getattr(response.raw, "connection", None), "sock", None)
     try:
         while True:
+            if sock is not None:
+                sock.settimeout(max(0.001, deadline - time.monotonic()))
             chunk = read1(_CHUNK, decode_content=True) if read1 else response.raw.read(_CHUNK, decode_content=True)
             if not chunk:
                 return
             yield chunk
             if time.monotonic() > deadline:
-                raise ConnectionFailed(f"{url}: the answer did not end in time; is the server overloaded?", url=url)
-    except (OSError, requests.RequestException) as error:
-        raise ConnectionFailed(f"{url}: {reason(error)} while the answer was read", url=url) from error
+                raise TimeoutError
     except Exception as error:
-        if type(error).__module__.partition(".")[0] != "urllib3":
+        if not isinstance(error, OSError) and type(error).__module__.partition(".")[0] != "urllib3":
             raise
-        raise ConnectionFailed(f"{url}: {reason(error)} while the answer was read", url=url) from error
+        why = reason(error)
+        said = "the answer did not end in time" if why == "timed out" else f"{why} while the answer was read"
+        raise ConnectionFailed(f"{url}: {said}; is the server overloaded?", url=url) from error
 
 
 def reason(error: BaseException) -> str:
@@ -165,10 +179,9 @@ def _parse(url: str, status: int, headers: Mapping[str, str], content: bytes) ->
 class _Bearer(requests.auth.AuthBase):
     """Sets the token, or nothing; being there at all keeps requests from asking .netrc for another one."""
 
-    def __init__(self, token: str | None) -> None:
-        self._token = token
+    def __init__(self, authorization: Mapping[str, str]) -> None:
+        self._authorization = authorization
 
     def __call__(self, request: requests.PreparedRequest) -> requests.PreparedRequest:
-        if self._token:
-            request.headers["Authorization"] = f"Bearer {self._token}"
+        request.headers.update(self._authorization)
         return request
