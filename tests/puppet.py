@@ -152,3 +152,11 @@ class Puppet(Environment):
 
     def close(self):
         type(self).alive -= 1
+
+
+class Slow(Puppet):
+    """A puppet that takes a minute to be made, and says so on stdout."""
+
+    def __init__(self) -> None:
+        print("being made", flush=True)
+        time.sleep(60)

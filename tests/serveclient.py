@@ -1,17 +1,21 @@
-"""A plain client of `/ws` for tests of the server: one frame out, one frame in, nothing of miroir's own client."""
+"""What tests of the server share: a server process, and a plain client that has nothing of miroir's own."""
 
 from __future__ import annotations
 
 import contextlib
 import json
+import subprocess
+import sys
 import time
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import requests
 from websockets.sync.client import ClientConnection, connect
 
 WAIT_S = 10.0
+HERE = Path(__file__).parent
 
 
 class Client:
@@ -62,6 +66,21 @@ def leased(url: str, token: str | None = None, **headers: str) -> Iterator[Clien
     address = url.replace("http", "ws", 1) + "/ws"
     with connect(address, compression=None, max_size=None, additional_headers=names) as socket:
         yield Client(socket)
+
+
+@contextlib.contextmanager
+def served(*argv: str, **options: Any) -> Iterator[tuple[subprocess.Popen[str], str]]:
+    """A server process and its URL; it is killed if it has not ended."""
+    command = [sys.executable, "-m", "miroir", "serve", *argv]
+    with subprocess.Popen(
+        command, cwd=HERE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, **options
+    ) as process:
+        try:
+            assert process.stdout is not None
+            yield process, process.stdout.readline().strip()
+        finally:
+            if process.poll() is None:
+                process.kill()
 
 
 def health(url: str) -> dict[str, Any]:

@@ -2,37 +2,18 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 import signal
-import subprocess
-import sys
 import time
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from serveclient import health, leased, until
+from serveclient import health, leased, served, until
 
 from miroir.cli import main
 
 HERE = Path(__file__).parent
 PUPPET = "puppet:Puppet"
-
-
-@contextlib.contextmanager
-def served(*argv: str, **options: object) -> Iterator[tuple[subprocess.Popen[str], str]]:
-    """A server process and its URL; it is killed if it has not ended."""
-    command = [sys.executable, "-m", "miroir", "serve", *argv]
-    with subprocess.Popen(
-        command, cwd=HERE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, **options
-    ) as process:
-        try:
-            assert process.stdout is not None
-            yield process, process.stdout.readline().strip()
-        finally:
-            if process.poll() is None:
-                process.kill()
 
 
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGTERM, 0), (signal.SIGINT, 130)])
@@ -64,15 +45,12 @@ def test_ends_while_a_step_runs() -> None:
 
 def test_ends_while_its_environment_is_being_made() -> None:
     """SIGTERM ends a server whose environment takes long to be made."""
-    code = "import time; from puppet import Puppet\nclass Slow(Puppet):\n    def __init__(self): time.sleep(60)\n"
-    run = f"{code}\nfrom miroir.serve import serve; print('go', flush=True); serve(Slow)"
-    command = [sys.executable, "-c", f"import sys; sys.path.insert(0, {str(HERE)!r})\n{run}"]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
-        assert process.stdout is not None
-        process.stdout.readline()
-        time.sleep(1.5)
+    with served("puppet:Slow") as (process, line):
+        assert line == "being made"
         process.send_signal(signal.SIGTERM)
         assert process.wait(3) == 0
+        assert process.stderr is not None
+        assert process.stderr.read() == ""
 
 
 def test_ends_when_the_pipe_of_its_parent_closes() -> None:
