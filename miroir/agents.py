@@ -9,11 +9,10 @@ import logging
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
 from typing import Any, Protocol, TypedDict
 from urllib.parse import unquote
 
-from .catalog import opening, prompt
+from .catalog import opening
 from .chat import ChatClient
 from .chatform import arguments_of, chat_tools, finite_json, recorded, result_text, sent
 from .errors import ContextFull, EnvError, InvalidArgument
@@ -109,8 +108,7 @@ class ChatAgent:
                 "the environment lists no tools, and a chat model plays by tool calls; use a callable"
             )
         submit = any(tool["name"] == "submit" for tool in tools)
-        today = datetime.now(UTC).date()
-        conversation = _Conversation(self.client, tools, opening(prompt(task, today, submit=submit), observation))
+        conversation = _Conversation(self.client, tools, opening(task, tools, observation))
         for _ in range(self._max_turns or 2 * (task.get("max_steps") or 0) or TURNS):
             try:
                 calls = conversation.ask()

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import random
 import time
 from collections.abc import Mapping, Sequence
-from datetime import date
+from datetime import UTC, date, datetime
 from typing import Any, cast
 from urllib.parse import quote, urlencode
 
@@ -131,8 +132,13 @@ def prompt(task: Mapping[str, Any], today: date, *, submit: bool = True) -> str:
     return "\n\n".join(paragraph for paragraph in paragraphs if paragraph)
 
 
-def opening(instructions: str, observation: Mapping[str, Any]) -> str:
-    """What a model is told first: the prompt, and below it what else the first observation says."""
+def opening(task: Mapping[str, Any], tools: Sequence[Tool], observation: Mapping[str, Any]) -> str:
+    """What a model is told first: the prompt, and below it what else the first observation says.
+
+    The date is the world's own where the observation tells it (`now`, ISO-8601), else today's in UTC.
+    """
+    submit = any(tool["name"] == "submit" for tool in tools)
+    instructions = prompt(task, _today(observation), submit=submit)
     told = {
         key: value
         for key, value in observation.items()
@@ -144,6 +150,14 @@ def opening(instructions: str, observation: Mapping[str, Any]) -> str:
         return instructions
     only = next(iter(told.values()))
     return f"{instructions}\n\n{only if len(told) == 1 and isinstance(only, str) else result_text(told)}"
+
+
+def _today(observation: Mapping[str, Any]) -> date:
+    now = observation.get("now")
+    if isinstance(now, str):
+        with contextlib.suppress(ValueError):
+            return datetime.fromisoformat(now).date()
+    return datetime.now(UTC).date()
 
 
 def _name(url: str, token: str | None) -> str:

@@ -1,0 +1,43 @@
+"""What a model is told first."""
+
+from __future__ import annotations
+
+from datetime import UTC, date, datetime
+
+from miroir import prompt
+from miroir.catalog import opening
+
+TASK = {"id": "a", "task_hash": "h", "instruction": "Do it.", "persona": {"name": "Ann", "description": "a clerk"}}
+SUBMIT = [{"name": "submit", "description": "", "inputSchema": {}}]
+
+
+def test_the_prompt_has_instruction_persona_limits_and_date() -> None:
+    """Paragraphs in this order, one blank line between them, the date last."""
+    told = prompt({**TASK, "max_steps": 9}, date(2026, 3, 4))
+
+    assert told == (
+        "Do it.\n\nYou act as Ann, a clerk. You have 9 tool calls. When you are done, call the tool `submit`."
+        "\n\nToday is 2026-03-04 (UTC)."
+    )
+
+
+def test_what_is_missing_leaves_its_clause_out() -> None:
+    """No persona, no limit and no submit: the instruction and the date."""
+    assert prompt({"instruction": "Do it."}, date(2026, 3, 4), submit=False) == "Do it.\n\nToday is 2026-03-04 (UTC)."
+    assert "You act" not in prompt({**TASK, "persona": {"name": "Ann", "description": ""}}, date(2026, 3, 4))
+
+
+def test_the_date_is_the_world_s_where_it_has_one() -> None:
+    """An observation with `now` decides the date; without, it is today's."""
+    told = opening(TASK, SUBMIT, {"now": "2025-02-10T09:00:00+00:00"})
+
+    assert "Today is 2025-02-10 (UTC)." in told
+    assert f"Today is {datetime.now(UTC).date()} (UTC)." in opening(TASK, SUBMIT, {"now": "noon"})
+
+
+def test_what_else_the_observation_says_comes_below() -> None:
+    """The rest of the observation follows the prompt, without what the prompt says already."""
+    told = opening(TASK, [], {"instruction": "Do it.", "count": 0, "episode_id": "x", "note": ""})
+
+    assert told.endswith('(UTC).\n\n{"count":0}')
+    assert "submit" not in told
