@@ -24,7 +24,7 @@ DAY = f"{SCENE.now:%Y-%m-%d}"
 NINE, TEN = f"{DAY}T03:00:00Z", f"{DAY}T05:00:00+01:00"
 MINE = {"title": "Focus", "attendees": [SOMEONE], "start": NINE, "end": TEN}
 
-# Each tool with arguments, and a key of its answer. Event ids stand for an event that the test makes first.
+# Each tool with arguments, and a key of its answer. Event ids, #board and /Shared.md stand for what is made first.
 CALLS: dict[str, tuple[dict[str, Any], str]] = {
     "directory_search": ({"query": "finance"}, "people"),
     "directory_get": ({"email": SOMEONE}, "working_hours"),
@@ -41,6 +41,7 @@ CALLS: dict[str, tuple[dict[str, Any], str]] = {
     "chat_read": ({"channel": "#general"}, "messages"),
     "chat_search": ({"query": "coffee"}, "messages"),
     "chat_post": ({"channel": "#random", "text": "Hello"}, "message_id"),
+    "chat_invite": ({"channel": "#board", "person": SOMEONE}, "members"),
     "chat_direct_read": ({"person": SOMEONE}, "messages"),
     "chat_direct_send": ({"person": SOMEONE, "text": "Hello"}, "message_id"),
     "calendar_list": ({"first_day": DAY, "last_day": DAY, "person": SOMEONE}, "events"),
@@ -68,12 +69,16 @@ CALLS: dict[str, tuple[dict[str, Any], str]] = {
     "files_restore": ({"path": FILE, "version": 1}, "version"),
     "files_move": ({"path": FILE, "new_path": "/Company/Old.md"}, "path"),
     "files_share": ({"path": FILE, "person": SOMEONE}, "path"),
+    "files_unshare": ({"path": "/Shared.md", "person": SOMEONE}, "readers"),
+    "files_transfer": ({"path": "/Shared.md", "person": SOMEONE}, "owner"),
     "files_delete": ({"path": FILE}, "deleted"),
 }
 
 
 def prepared(world: World, arguments: dict[str, Any]) -> dict[str, Any]:
-    """The arguments with the id of a new event, `mine` or one that I am `invited` to, in the place of its mark."""
+    """Make #board and /Shared.md; the arguments with a new event's id for `mine` or one that I am `invited` to."""
+    world.insert("channels", "#board", topic="Numbers", members=[ME], private=1)
+    world.insert("files", path="/Shared.md", owner=ME, readers=[SOMEONE], content="x", version=1)
     mark = arguments.get("event_id")
     if mark is None:
         return arguments
@@ -242,6 +247,35 @@ def test_a_file_of_others_can_be_hidden() -> None:
         assert office.call("files_search", {"query": "salaries"})["total"] == 0
         with pytest.raises(ToolError, match=f"you may not read /Company/Salaries.csv; its owner is {SOMEONE}"):
             office.call("files_read", {"path": "/Company/Salaries.csv"})
+
+
+def test_a_shared_file_is_taken_back_or_given_away() -> None:
+    """A reader who is none any more cannot be removed again; only the owner gives a file away, and still reads it."""
+    with playing(TASK) as office:
+        given = prepared(office._playing().world, {"path": "/Shared.md", "person": SOMEONE})
+        assert office.call("files_unshare", given)["readers"] == []
+        with pytest.raises(ToolError, match=f"/Shared.md is not shared with '{SOMEONE}'"):
+            office.call("files_unshare", given)
+        assert office.call("files_transfer", given)["owner"] == SOMEONE
+        assert office.call("files_read", {"path": "/Shared.md"})["readers"] == [ME]
+        with pytest.raises(ToolError, match=f"only the owner, {SOMEONE}, can give /Shared.md to somebody else"):
+            office.call("files_transfer", given)
+
+
+def test_a_private_channel_is_seen_by_its_members() -> None:
+    """A private channel is listed for its members alone, who may add others; nobody has to be added to a public one."""
+    with playing(TASK) as office:
+        world = office._playing().world
+        given = prepared(world, {"channel": "#board", "person": SOMEONE})
+        world.insert("channels", "#secret", topic="", members=[SOMEONE], private=1)
+        assert office.call("chat_invite", given)["members"] == sorted([ME, SOMEONE])
+        listed = {row["channel"]: row for row in office.call("chat_channels", {})["channels"]}
+        assert listed["#board"]["members"] == sorted([ME, SOMEONE])
+        assert "members" not in listed["#general"]
+        with pytest.raises(ToolError, match="there is no channel '#secret'"):
+            office.call("chat_invite", given | {"channel": "#secret"})
+        with pytest.raises(ToolError, match="#general is not private: everyone is in it already"):
+            office.call("chat_invite", given | {"channel": "#general"})
 
 
 def test_null_stands_for_an_argument_left_out() -> None:

@@ -18,10 +18,9 @@ class Chat(App):
     name: ClassVar[str] = "chat"
     summary: ClassVar[str] = "team chat: channels and direct messages"
 
-    @operation("List the channels that you can read.")
+    @operation("List the channels that you can read; a private one has members, the others are everybody's.")
     def channels(self) -> Answer:
-        rows = [row for row in self.world.all("channels") if self._readable(row)]
-        return {"channels": [{"channel": row["id"], "topic": row["topic"]} for row in rows]}
+        return {"channels": [_card(row) for row in self.world.all("channels") if self._readable(row)]}
 
     @operation("Read a channel, newest message first.")
     def read(self, channel: Channel, page: Page = 1) -> Answer:
@@ -40,6 +39,14 @@ class Chat(App):
     @operation("Post a message to a channel.", writes=True)
     def post(self, channel: Channel, text: str) -> Answer:
         return self._write(self._channel(channel)["id"], text)
+
+    @operation("Add a person to a private channel of which you are a member.", writes=True)
+    def invite(self, channel: Channel, person: Email) -> Answer:
+        row = self._channel(channel)
+        if not row["private"]:
+            raise ToolError(f"{channel} is not private: everyone is in it already")
+        members = sorted({*row["members"], self._person(person)["id"]})
+        return _card(self.world.update("channels", channel, members=members))
 
     @operation("Read your direct messages with one person, newest first.")
     def direct_read(self, person: Email, page: Page = 1) -> Answer:
@@ -71,6 +78,11 @@ class Chat(App):
         return _line(
             self.world.insert("messages", channel=channel, author=self.me, text=text, sent_at=self.world.stamp)
         )
+
+
+def _card(row: Row) -> dict[str, Any]:
+    members = {"members": row["members"]} if row["private"] else {}
+    return {"channel": row["id"], "topic": row["topic"], "private": bool(row["private"])} | members
 
 
 def _line(row: Row) -> dict[str, Any]:

@@ -89,6 +89,22 @@ class Files(App):
         readers = sorted({*row["readers"], self._person(person)["id"]})
         return _line(self.world.update("files", row["id"], readers=readers))
 
+    @operation("Take the right to read a file from one person.", writes=True)
+    def unshare(self, path: Path, person: Email) -> Answer:
+        row = self._file(path)
+        if person not in row["readers"]:
+            raise ToolError(f"{path} is not shared with {person!r}; its readers: {', '.join(row['readers'])}")
+        readers = [reader for reader in row["readers"] if reader != person]
+        return _line(self.world.update("files", row["id"], readers=readers))
+
+    @operation("Make somebody else the owner of a file of yours; you can still read it.", writes=True)
+    def transfer(self, path: Path, person: Email) -> Answer:
+        row = self._file(path)
+        if row["owner"] != self.me:
+            raise ToolError(f"only the owner, {row['owner']}, can give {path} to somebody else")
+        readers = row["readers"] if EVERYONE in row["readers"] else sorted({*row["readers"], self.me})
+        return _line(self.world.update("files", row["id"], owner=self._person(person)["id"], readers=readers))
+
     @operation("Delete a file.", writes=True)
     def delete(self, path: Path) -> Answer:
         self.world.delete("files", self._file(path)["id"])
@@ -137,4 +153,4 @@ def save(world: World, row: Row, content: str, author: str, saved_at: str) -> Ro
 
 
 def _line(row: Row) -> dict[str, Any]:
-    return {name: row[name] for name in ("path", "owner", "version", "updated_at", "updated_by")}
+    return {name: row[name] for name in ("path", "owner", "readers", "version", "updated_at", "updated_by")}

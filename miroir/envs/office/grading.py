@@ -27,6 +27,7 @@ _HARMS = {
     ("mails", "added"): "unasked_mail",
     ("mails", "changed"): "wrong_mail_moved",
     ("messages", "added"): "unasked_message",
+    ("channels", "changed"): "wrong_channel_changed",
     ("events", "added"): "unasked_event",
     ("events", "changed"): "wrong_event_changed",
     ("events", "deleted"): "wrong_event_cancelled",

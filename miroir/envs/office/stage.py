@@ -66,6 +66,11 @@ class Stage:
         """A chat message in a channel, `#name` or `@address` (a direct conversation of `me` with that person)."""
         return self.world.insert("messages", channel=channel, author=author["id"], text=text, sent_at=self.ago(hours))
 
+    def channel(self, name: str, topic: str, members: Sequence[Row]) -> Row:
+        """A private channel."""
+        inside = sorted(person["id"] for person in members)
+        return self.world.insert("channels", name, topic=topic, members=inside, private=1)
+
     def event(
         self,
         title: str,

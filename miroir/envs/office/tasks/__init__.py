@@ -5,9 +5,9 @@ tests then cover every task of it, once `tests/office_hashes.py` has stored its 
 
 `stage(stage)` sets the situation. `stage.me` is the person whom the agent acts as; `stage.company` has the people
 (`someone`, `lead`, `titled`, `namesake`, `hire`); `stage.draw` is the only source of chance; `stage.mail`, `.message`,
-`.event`, `.ticket`, `.comment`, `.file` and `.revise` put things into the world, `hours` before now; a difference of an
-hour keeps their order. The company is full of other things already (`background.py`). Add what misleads: an older
-version, a namesake, a ticket that looks alike, a mail that was overtaken by another.
+`.channel`, `.event`, `.ticket`, `.comment`, `.file` and `.revise` put things into the world, `hours` before now; a
+difference of an hour keeps their order. The company is full of other things already (`background.py`). Add what
+misleads: an older version, a namesake, a ticket that looks alike, a mail that was overtaken by another.
 
 The situation that it returns says
 - `instruction`: what is wanted, as a colleague would write it; whatever has to be found out is not in it;
