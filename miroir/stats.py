@@ -15,7 +15,7 @@ from typing import NamedTuple
 from .errors import InvalidArgument
 
 LEVEL = 0.95
-DRAWS = 1000  # resamples of a bootstrap
+LEAST_DRAWS = 1000  # resamples of a bootstrap over many tasks; over few, where each counts more, there are more
 
 Interval = tuple[float, float]
 
@@ -128,7 +128,7 @@ def paired(first: Sequence[float], second: Sequence[float], level: float = LEVEL
     return clustered(([b - a] for a, b in zip(first, second, strict=True)), level)
 
 
-def bootstrap(values: Sequence[float], *, seed: int = 0, draws: int = DRAWS, level: float = LEVEL) -> Interval:
+def bootstrap(values: Sequence[float], *, seed: int = 0, level: float = LEVEL) -> Interval:
     """The percentile interval of the mean of `values`, one a task, when tasks are drawn again with replacement.
 
     Source: Efron 1979, Annals of Statistics 7(1), 1-26; the percentile method of Efron 1981.
@@ -136,6 +136,7 @@ def bootstrap(values: Sequence[float], *, seed: int = 0, draws: int = DRAWS, lev
     if not values:
         raise InvalidArgument("a bootstrap needs at least one value; give graded tasks")
     generator = random.Random(seed)
+    draws = max(LEAST_DRAWS, 200_000 // len(values))
     means = sorted(fmean(generator.choices(values, k=len(values))) for _ in range(draws))
     cut = round((1 - level) / 2 * draws)
     return means[cut], means[draws - 1 - cut]

@@ -14,12 +14,6 @@ from typing import Any
 
 from .schema import not_finite
 
-_quick: Callable[[bytes], Any] | None
-try:
-    from orjson import loads as _quick
-except ImportError:  # the extra `fast`
-    _quick = None
-
 Parse = Callable[[bytes], dict[str, Any]]
 
 _DIGITS = bytes(ord("0") if code in b"0123456789" else ord(" ") for code in range(256))
@@ -34,7 +28,11 @@ def parser(*, exact: bool = True) -> Parse:
     NaN, Infinity and numbers beyond the floats are refused everywhere but in `reward`, which is left to the caller.
     `exact` False lets orjson read integers beyond 64 bits as floats, which is faster.
     """
-    return _with_json if _quick is None else partial(_with_orjson, _quick, exact)
+    try:
+        from orjson import loads  # here, because `import miroir` is to load no extra
+    except ImportError:
+        return _with_json
+    return partial(_with_orjson, loads, exact)
 
 
 def _with_json(line: bytes) -> dict[str, Any]:

@@ -34,13 +34,17 @@ class Report:
     def __str__(self) -> str:
         """One line: what was read, and what was left out."""
         counts = (
-            (self.duplicates, "duplicates dropped"),
-            (len(self.torn), "half-written last lines left out"),
-            (self.bad, "bad lines skipped"),
-            (self.voided, "rewards that are no finite number made void"),
+            (self.duplicates, "duplicate", "dropped"),
+            (len(self.torn), "half-written last line", "left out"),
+            (self.bad, "bad line", "skipped"),
+            (self.voided, "reward", "made void, being no finite number"),
         )
-        noted = "".join(f"; {count:,} {what}" for count, what in counts if count)
-        return f"{self.records:,} records of {len(self.files):,} files{noted}"
+        noted = "".join(f"; {_some(count, what)} {fate}" for count, what, fate in counts if count)
+        return f"{_some(self.records, 'record')} of {_some(len(self.files), 'file')}{noted}"
+
+
+def _some(count: int, what: str) -> str:
+    return f"{count:,} {what}{'' if count == 1 else 's'}"
 
 
 class _Place(NamedTuple):

@@ -69,11 +69,18 @@ def metrics(record: Mapping[str, Any]) -> dict[str, float]:
 def voided(record: dict[str, Any]) -> dict[str, Any]:
     """The record itself, or a void copy of it where the reward is NaN or infinite."""
     reward = record.get("reward")
-    if not isinstance(reward, float) or math.isfinite(reward):
+    if not isinstance(reward, int | float) or _is_finite(reward):
         return record
     reason = f"the reward was {reward}, which is not a finite number"
     metadata = {**(record.get("metadata") or {}), "success": False, "void_reason": reason}
     return {**record, "reward": None, "metadata": metadata}
+
+
+def _is_finite(number: float) -> bool:
+    try:
+        return math.isfinite(number)
+    except OverflowError:  # an integer beyond the floats
+        return False
 
 
 def not_finite(value: Any, at: str = "") -> str | None:

@@ -141,42 +141,42 @@ class _Zstandard(io.RawIOBase):
         return b"".join(pieces)
 
 
-def sources(traces: Traces) -> list[Source]:
+def sources(traces: Traces, suffixes: tuple[str, ...] = SUFFIXES) -> list[Source]:
     """The files that `traces` names, each once, a folder's and a pattern's in order of name; RecordError for none such.
 
-    A folder stands for the files below it that end in .jsonl, .jsonl.gz or .jsonl.zst.
+    A folder stands for the files below it whose names end in one of the suffixes.
     """
     named = [traces] if isinstance(traces, str | os.PathLike) else traces
-    found = (source for name in named for source in _found(name))
+    found = (source for name in named for source in _found(name, suffixes))
     once: dict[str, Source] = {}
     for source in found:
         once.setdefault(source.name if source.name == STDIN else os.path.realpath(source.name), source)
     return list(once.values())
 
 
-def _found(name: str | os.PathLike[str] | Source) -> list[Source]:
-    return [name] if isinstance(name, Source) else [_source(path) for path in _expand(os.fspath(name))]
+def _found(name: str | os.PathLike[str] | Source, suffixes: tuple[str, ...]) -> list[Source]:
+    return [name] if isinstance(name, Source) else [_source(path) for path in _expand(os.fspath(name), suffixes)]
 
 
-def _expand(name: str) -> list[str]:
+def _expand(name: str, suffixes: tuple[str, ...]) -> list[str]:
     if Path(name).is_dir():
-        return sorted(_below(Path(name)))
+        return sorted(_below(Path(name), suffixes))
     if name == STDIN or Path(name).exists():
         return [name]
     matches = sorted(glob.glob(name, recursive=True))  # noqa: PTH207 - a Path takes no absolute pattern
     if not matches:
         raise RecordError(f"{name} does not exist, and as a pattern it matches nothing; name trace files or a folder")
-    return [path for match in matches for path in _expand(match)]
+    return [path for match in matches for path in _expand(match, suffixes)]
 
 
-def _below(folder: Path) -> Iterator[str]:
+def _below(folder: Path, suffixes: tuple[str, ...]) -> Iterator[str]:
     entered = set()
     for parent, below, files in os.walk(folder, followlinks=True):
         if os.path.realpath(parent) in entered:  # a link back up
             below.clear()
             continue
         entered.add(os.path.realpath(parent))
-        yield from (str(Path(parent) / file) for file in files if file.endswith(SUFFIXES))
+        yield from (str(Path(parent) / file) for file in files if file.endswith(suffixes))
 
 
 def _source(name: str) -> Source:

@@ -1,0 +1,137 @@
+"""Calibrating: from trace files to the document of a calibration file."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from importlib.metadata import version
+from typing import Any
+
+from ..errors import InvalidArgument, RecordError
+from ..records import Report, convert, load
+from ..records.importers import suffixes
+from ..records.sources import SUFFIXES, Source, Traces, sources
+from .entries import classify, entry
+from .file import SCHEMA, write_calibration
+from .inputs import hashed
+from .suite import suite
+from .tables import suite_lines, summary, table
+from .tallies import KEYS, Tally, tally
+
+
+def run_calibrate(
+    traces: Traces, model: str, out: str | os.PathLike[str], k: int | None = None, **options: Any
+) -> None:
+    """Calibrate the tasks of the traces, write the file `out`, and print its table and summary.
+
+    The options are those of `calibrate`. ValueError kinds where it cannot be done; the old file is then untouched.
+    """
+    document = calibrate(traces, model, k=k, **options)
+    write_calibration(document, out)
+    print(table(document["tasks"], document["k"], group=document["group"]))
+    print(summary(document["tasks"], model, document["k"], out))
+    print(suite_lines(document["suite"], document["k"], document["group"]))
+
+
+def calibrate(
+    traces: Traces,
+    model: str,
+    *,
+    k: int | None = None,
+    group: int | None = None,
+    agent_filter: str | None = None,
+    model_filter: str | None = None,
+    versions: Collection[str] = (),
+    kind: str | None = None,
+    skip_bad: bool = False,
+    report: Report | None = None,
+) -> dict[str, Any]:
+    """The document of a calibration file: each task's entry, the suite's numbers, the inputs and what was left out.
+
+    `model` is a label. `k` None is the smallest number of graded rollouts among tasks that have a class; `group` None
+    is k, at least 2. `kind` reads the files of another tool, as `records.convert` does. The filters and versions are
+    those of `tally`.
+    """
+    report = report or Report()
+    files = sources(traces, suffixes(kind) if kind else SUFFIXES)
+    with hashed(files) as hashes:
+        records = _records(files, kind, report, skip_bad=skip_bad)
+        tallies = tally(records, agent=agent_filter, model=model_filter, versions=versions)
+        classes = {task_id: classify(one) for task_id, one in sorted(tallies.items())}
+        k = _check_k(k, tallies, classes, report)
+        group = _check_group(group, k)
+        return {
+            "schema": SCHEMA,
+            "miroir": version("miroir"),
+            "model": model,
+            "k": k,
+            "group": group,
+            "agent": _agent(tallies),
+            "inputs": _inputs(files, report, hashes()),
+            "counts": _counts(report, tallies),
+            "suite": suite(tallies, classes, k, group),
+            "tasks": {task_id: entry(tallies[task_id], one, k, group) for task_id, one in classes.items()},
+        }
+
+
+def _records(
+    files: Sequence[Source], kind: str | None, report: Report, *, skip_bad: bool
+) -> Iterator[Mapping[str, Any]]:
+    if kind is None:
+        # no integer beyond 64 bits is among the numbers read here
+        yield from load(files, require=KEYS, skip_bad=skip_bad, exact=False, report=report)
+        return
+    for source in files:
+        report.files[source.name] = 0
+        for record in convert(kind, source.name):
+            report.records += 1
+            report.files[source.name] += 1
+            yield record
+
+
+def _check_k(k: int | None, tallies: Mapping[str, Tally], classes: Mapping[str, str | None], report: Report) -> int:
+    if not report.records:
+        raise RecordError(f"no records in {len(report.files)} trace files; name the folder that `miroir run` saved to")
+    if not tallies:
+        raise RecordError(f"none of {report.records:,} records is of that agent and model; choose those who played")
+    sizes = [len(tallies[task_id].rewards) for task_id, kind in classes.items() if kind is not None]
+    if not sizes:
+        raise RecordError(f"no task has two graded rollouts ({report}); run more rollouts of each task, such as -k 4")
+    if k is None:
+        return min(sizes)
+    if not 1 <= k <= max(sizes):
+        raise InvalidArgument(f"k is {k}, and tasks have up to {max(sizes)} graded rollouts; give a k from 1 to that")
+    return k
+
+
+def _check_group(group: int | None, k: int) -> int:
+    if group is None:
+        return max(2, k)
+    if group < 2:
+        raise InvalidArgument(f"a group has at least 2 rollouts, got {group}")
+    return group
+
+
+def _agent(tallies: Mapping[str, Tally]) -> dict[str, str | None]:
+    (name, model), *_ = next(iter(tallies.values())).agents
+    return {"name": name, "model": model}
+
+
+def _inputs(files: Sequence[Source], report: Report, hashes: Mapping[str, str | None]) -> list[dict[str, Any]]:
+    return [
+        {"path": one.name, "bytes": one.size, "sha256": hashes[one.name], "records": report.files[one.name]}
+        for one in files
+    ]
+
+
+def _counts(report: Report, tallies: Mapping[str, Tally]) -> dict[str, int]:
+    counted = sum(len(one.rewards) + one.void for one in tallies.values())
+    return {
+        "records": report.records,
+        "counted": counted,
+        "left_out": report.records - counted,  # of other agents or versions
+        "duplicates": report.duplicates,
+        "torn": len(report.torn),
+        "bad": report.bad,
+        "rewards_voided": report.voided,
+    }

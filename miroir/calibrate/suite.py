@@ -1,0 +1,77 @@
+"""What all tasks say together, with intervals that know that a task's rollouts go together."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from statistics import fmean
+from typing import Any
+
+from ..stats import bootstrap, clustered, mixed, pass_at, pass_hat
+from .entries import is_sure, reward_counts, rollouts_to_settle
+from .tallies import Tally
+
+Estimate = dict[str, Any]  # mean, low and high, and how many tasks it is over
+Score = Callable[[int, int, int], float | None]
+
+
+def suite(tallies: Mapping[str, Tally], classes: Mapping[str, str | None], k: int, group: int) -> dict[str, Any]:
+    """The suite's numbers: means clustered by task, pass@k and pass^k over tasks with k rollouts, rates, useful groups.
+
+    `pass@` and `pass^` hold the means at 1 to k by number; an interval is None where it cannot be told.
+    """
+    every = list(tallies.values())
+    graded = [tally for tally in every if tally.rewards]
+    n, void = sum(len(tally.rewards) for tally in every), sum(tally.void for tally in every)
+    harmed = sum(tally.harmed for tally in every)
+    harmed_all = harmed + sum(tally.harmed_void for tally in every)
+    unsure = {
+        task_id: rollouts_to_settle(tally, classes[task_id])
+        for task_id, tally in tallies.items()
+        if not is_sure(classes[task_id], len(tally.rewards), tally.successes)
+    }
+    groups = _known(mixed(reward_counts(tally.rewards), group) for tally in graded)
+    return {
+        "tasks": len(every),
+        "rollouts": n,
+        "void": void,
+        "void_rate": void / (n + void),
+        "harm_rate": harmed / n,
+        "harm_rate_all": harmed_all / (n + void),
+        "reward": _clustered(tally.rewards for tally in graded),
+        "pass@1": _clustered(_outcomes(tally) for tally in graded),
+        "pass@k": _clustered([value] for value in _scores(graded, pass_at, k)),
+        "pass^k": _resampled(_scores(graded, pass_hat, k)),
+        "pass@": _curve(graded, pass_at, k),
+        "pass^": _curve(graded, pass_hat, k),
+        "mixed@G": fmean(groups) if groups else None,
+        "useful_groups_per_100": 100 * fmean(groups) if groups else None,
+        "unsure": len(unsure),
+        "rollouts_to_settle": sum(unsure.values()),
+    }
+
+
+def _outcomes(tally: Tally) -> list[float]:
+    return [1.0] * tally.successes + [0.0] * (len(tally.rewards) - tally.successes)
+
+
+def _clustered(groups: Iterable[list[float]]) -> Estimate:
+    values = list(groups)
+    return {**clustered(values)._asdict(), "tasks": len(values)}
+
+
+def _resampled(values: list[float]) -> Estimate:
+    low, high = bootstrap(values) if len(values) > 1 else (None, None)
+    return {"mean": fmean(values), "low": low, "high": high, "tasks": len(values)}
+
+
+def _curve(graded: list[Tally], score: Score, k: int) -> dict[str, float]:
+    return {str(size): fmean(_scores(graded, score, size)) for size in range(1, k + 1)}
+
+
+def _scores(graded: list[Tally], score: Score, k: int) -> list[float]:
+    """The score of each task that has k rollouts."""
+    return _known(score(len(tally.rewards), tally.successes, k) for tally in graded)
+
+
+def _known(values: Iterable[float | None]) -> list[float]:
+    return [value for value in values if value is not None]
