@@ -26,6 +26,7 @@ templates may call the same tools in the same order. `calls` is the longest run 
 from .approval import ChaseApproval
 from .correct import CorrectFigure
 from .cover import CoverAbsence
+from .distribution import CleanDistribution
 from .duplicates import MergeDuplicates
 from .reassign import ReassignByRules
 from .schedule import ScheduleAroundConflicts
@@ -40,4 +41,5 @@ TEMPLATES: tuple[Template, ...] = (
     ChaseApproval(),
     CoverAbsence(),
     MergeDuplicates(),
+    CleanDistribution(),
 )
