@@ -28,10 +28,14 @@ from .correct import CorrectFigure
 from .cover import CoverAbsence
 from .distribution import CleanDistribution
 from .duplicates import MergeDuplicates
+from .escalate import EscalateOverdue
+from .handbook import AnswerFromHandbook
 from .reassign import ReassignByRules
+from .rooms import PlanRoomSwap
 from .schedule import ScheduleAroundConflicts
 from .template import Template
 from .triage import TriageByRules
+from .votes import CollectVotes
 
 TEMPLATES: tuple[Template, ...] = (
     ScheduleAroundConflicts(),
@@ -42,4 +46,8 @@ TEMPLATES: tuple[Template, ...] = (
     CoverAbsence(),
     MergeDuplicates(),
     CleanDistribution(),
+    AnswerFromHandbook(),
+    PlanRoomSwap(),
+    CollectVotes(),
+    EscalateOverdue(),
 )

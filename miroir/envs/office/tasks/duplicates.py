@@ -19,7 +19,8 @@ When one outage is reported more than once:
 
 - A report is a ticket in queue network that names the server, under any of its names, and was filed after the \
 outage began. Older tickets and requests are left alone.
-- The earliest report is the parent. It stays open, gets priority {priority}, and a comment with the numbers of all others.
+- The earliest report is the parent. It stays open, gets priority {priority}, and a comment with the numbers of all \
+others.
 - Each of the others gets a comment with the parent's number, and the status {status}.
 """
 _NAMES = (("plan archive", "drive P:"), ("photo store", "drive S:"), ("contract vault", "drive K:"))
