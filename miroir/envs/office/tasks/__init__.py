@@ -31,6 +31,7 @@ from .duplicates import MergeDuplicates
 from .escalate import EscalateOverdue
 from .handbook import AnswerFromHandbook
 from .reassign import ReassignByRules
+from .recall import RecallMistakenShare
 from .rooms import PlanRoomSwap
 from .schedule import ScheduleAroundConflicts
 from .template import Template
@@ -50,4 +51,5 @@ TEMPLATES: tuple[Template, ...] = (
     PlanRoomSwap(),
     CollectVotes(),
     EscalateOverdue(),
+    RecallMistakenShare(),
 )
