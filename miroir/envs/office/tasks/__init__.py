@@ -30,6 +30,7 @@ from .distribution import CleanDistribution
 from .duplicates import MergeDuplicates
 from .escalate import EscalateOverdue
 from .handbook import AnswerFromHandbook
+from .handover import HandOverProject
 from .reassign import ReassignByRules
 from .recall import RecallMistakenShare
 from .rooms import PlanRoomSwap
@@ -52,4 +53,5 @@ TEMPLATES: tuple[Template, ...] = (
     CollectVotes(),
     EscalateOverdue(),
     RecallMistakenShare(),
+    HandOverProject(),
 )
