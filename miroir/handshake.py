@@ -93,11 +93,11 @@ def _judged(transport: Transport, first: dict[str, Any]) -> Attempt:
     """What the first frame says: any but an error that ends the session proves the lease."""
     if not wire.ends_session(first):
         return Attempt(Outcome.OPENED, transport)
-    transport.close()
     data = first["data"]
+    transport.abort(f"the server ended the session: {data['code']}")
     if data["code"] == wire.CAPACITY_REACHED:
         slots = data.get("max_sessions")
-        return Attempt(Outcome.BUSY, count=slots if isinstance(slots, int) and slots > 0 else None)
+        return Attempt(Outcome.BUSY, count=slots if type(slots) is int and slots > 0 else None)
     return Attempt(Outcome.SICK, reason=f"{data['code']}: {data.get('message', '')}")
 
 

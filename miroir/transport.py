@@ -161,19 +161,29 @@ class Transport:
             self._connection.send(data, text=True)
             return
         # A frame larger than what is buffered for a peer that does not read may block for ever.
-        cut = threading.Timer(timeout_s, self.abort, [f"the peer took no data for {timeout_s:g} s"])
-        cut.daemon = True
-        cut.start()
+        late = threading.Event()
+
+        def cut() -> None:
+            late.set()
+            self.abort(f"the peer took no data for {timeout_s:g} s")
+
+        timer = threading.Timer(timeout_s, cut)
+        timer.daemon = True
+        timer.start()
         try:
             self._connection.send(data, text=True)
+        except ConnectionClosed:
+            if late.is_set():
+                raise LinkTimeout(str(self._closed)) from None
+            raise
         finally:
-            cut.cancel()
+            timer.cancel()
 
     def _broken(self, error: BaseException, timeout_s: float) -> LinkClosed | LinkTimeout | None:
-        closed = self._closed  # somebody may have closed it to wake this call
+        closed = self._closed  # by another thread, to wake this call
         fault = _as_link_fault(error, timeout_s)
         self.abort(str(fault) if fault else _INTERRUPTED)
-        return LinkClosed(closed) if closed and fault else fault
+        return LinkClosed(closed) if closed and isinstance(error, ConnectionClosed) else fault
 
 
 def open_transport(
@@ -211,14 +221,18 @@ def open_transport(
             max_size=None,
             logger=_silent,
         ).__enter__()
-        _sockets.add(connection.socket)
-        _set_options(connection.socket)
     except InvalidStatus as error:
         raise HandshakeRefused(error.response.status_code) from error
     except TimeoutError as error:
         raise HandshakeFailed(f"the handshake took more than {timeout_s:g} s") from error
+    except ConnectionClosed as error:
+        raise HandshakeFailed(_why_closed(error)) from error
     except (OSError, ValueError, ImportError, WebSocketException) as error:
         raise HandshakeFailed(reason(error), getattr(error, "errno", None)) from error
+    _sockets.add(connection.socket)
+    if sock is None:
+        with contextlib.suppress(OSError):  # refused and closed already; the refusal is still to be read
+            _set_options(connection.socket)
     return Transport(connection, url)
 
 
@@ -250,6 +264,7 @@ def _dial(url: str, timeout_s: float) -> socket.socket:
     port = parts.port or (443 if parts.scheme == "https" else 80)
     sock = socket.create_connection((parts.hostname, port), timeout=timeout_s)
     _sockets.add(sock)
+    _set_options(sock)
     return sock
 
 
@@ -274,14 +289,14 @@ def _as_link_fault(error: BaseException, timeout_s: float) -> LinkClosed | LinkT
         return LinkTimeout(f"no reply came within {timeout_s:g} s")
     if isinstance(error, ValueError | RecursionError):
         return LinkClosed("it answered what is not a JSON frame")
-    return error if isinstance(error, LinkClosed) else None
+    return error if isinstance(error, LinkClosed | LinkTimeout) else None
 
 
 def _why_closed(error: ConnectionClosed) -> str:
     frame = error.rcvd
     if frame is not None:
         return f"the server closed it ({frame.code}{' ' + frame.reason if frame.reason else ''})"
-    if error.__cause__ is not None:
+    if isinstance(error.__cause__, OSError):
         return reason(error.__cause__)
     if error.sent is not None and error.sent.reason:
         return f"it was given up ({error.sent.reason})"

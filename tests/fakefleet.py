@@ -11,6 +11,8 @@ import base64
 import contextlib
 import hashlib
 import json
+import socket
+import struct
 import sys
 import threading
 import time
@@ -28,7 +30,7 @@ class Container:
     hang: accepts and never answers; half: is healthy and refuses the handshake with `status`;
     half_hang: is healthy and never answers the handshake; mute: shakes hands and never sends a frame;
     first: closes on the first frame; factory: answers FACTORY_ERROR; plain: OpenEnv's health, which says no more
-    than healthy; slow: shakes hands after `delay_s`.
+    than healthy; slow: shakes hands after `delay_s`; deaf: takes no data after the first frame.
     """
 
     def __init__(self, mode: str = "free", slots: int = 1) -> None:
@@ -36,6 +38,10 @@ class Container:
         self.slots = slots
         self.status = 500
         self.delay_s = 1.0
+        self.linger_s = 0.0  # how long a session that is over still counts
+        self.token: str | None = None  # which the handshake must bring
+        self.headers: dict[str, str] = {}  # of the last request
+        self.paths: list[str] = []
         self.url = ""
         self.active = 0
         self.most = 0
@@ -51,12 +57,15 @@ class Container:
         self.writers.add(writer)
         try:
             if self.mode == "hang":
-                await asyncio.sleep(3600)
+                await reader.read()
+                return
             head = (await reader.readuntil(b"\r\n\r\n")).decode("latin-1")
             headers = {
                 name.strip().lower(): value.strip()
                 for name, _, value in (line.partition(":") for line in head.split("\r\n")[1:])
             }
+            self.headers = headers
+            self.paths.append(head.split(" ")[1])
             if "miroir-waiting" in headers:
                 self.waiting[headers["miroir-waiting"]] = time.monotonic()
             if head.split(" ")[1].endswith("/health"):
@@ -84,11 +93,12 @@ class Container:
     async def _websocket(
         self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, headers: dict[str, str]
     ) -> None:
-        if self.mode == "half":
-            writer.write(_http(self.status, {"detail": "no"}))
+        if self.mode == "half" or (self.token and headers.get("authorization") != f"Bearer {self.token}"):
+            writer.write(_http(self.status if self.mode == "half" else 401, {"detail": "no"}))
             return
         if self.mode == "half_hang":
-            await asyncio.sleep(3600)
+            await reader.read()
+            return
         if self.mode == "slow":
             await asyncio.sleep(self.delay_s)
         accept = base64.b64encode(hashlib.sha1(headers["sec-websocket-key"].encode() + MAGIC).digest()).decode()
@@ -105,13 +115,13 @@ class Container:
             _send(writer, _error("FACTORY_ERROR"))
             await _bye(reader, writer)
             return
-        await self._session(reader, writer)
+        await self._session(reader, writer, headers.get("miroir-waiting"))
 
-    async def _session(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    async def _session(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, client: str | None) -> None:
         self.active += 1
         self.most = max(self.most, self.active)
         began = time.monotonic()
-        state: dict[str, Any] = {"episode_id": None, "done": False}
+        state: dict[str, Any] = {"episode_id": None, "done": False, "client": client}
         try:
             while (text := await _receive(reader, writer)) is not None:
                 if self.mode == "first":
@@ -127,17 +137,23 @@ class Container:
                 for reply in [await self._usual(frame, state)] if replies is None else replies:
                     _send(writer, reply)
                 await writer.drain()
+                if self.mode == "deaf":
+                    writer.transport.pause_reading()
+                    await asyncio.sleep(3600)
         finally:
-            self.active -= 1
             self.busy_s += time.monotonic() - began
+            if self.linger_s:
+                await asyncio.sleep(self.linger_s)
+            self.active -= 1
 
     async def _usual(self, frame: dict[str, Any], state: dict[str, Any]) -> dict[str, Any]:
         self.asked[frame["type"]] += 1
         data = frame.get("data") or {}
         if frame["type"] == "state":
-            seen = [at for at in self.waiting.values() if time.monotonic() - at < 60]
-            wanted = min((time.monotonic() - at for at in seen), default=None)
-            return {"type": "state", "data": {**state, "step_count": 0, "wanted_s": wanted}}
+            others = [time.monotonic() - at for name, at in self.waiting.items() if name != state["client"]]
+            wanted_s = min((ago for ago in others if ago < 60), default=None)
+            told = {"episode_id": state["episode_id"], "done": state["done"], "step_count": 0}
+            return {"type": "state", "data": told if self.mode == "plain" else {**told, "wanted_s": wanted_s}}
         if frame["type"] == "reset":
             state |= {"episode_id": data["episode_id"], "done": False}
             return {
@@ -182,8 +198,33 @@ class FakeFleet:
         return sum(container.asked[what] for container in self.containers)
 
     def drop(self, index: int) -> None:
-        """Cut every connection of a container, as a crash does."""
-        self._loop.call_soon_threadsafe(lambda: [w.transport.abort() for w in list(self.containers[index].writers)])
+        """Reset every connection of a container, as a crash does."""
+        self._loop.call_soon_threadsafe(self._drop, self.containers[index])
+
+    def send(self, index: int, value: Any, *, close: bool = False) -> None:
+        """Send every session of a container a frame that nobody asked for (None: no frame), and perhaps close."""
+
+        def sending() -> None:
+            for writer in self.containers[index].writers:
+                if value is not None:
+                    _send(writer, value)
+                if close:
+                    writer.write(_frame(8, b"\x03\xe8"))
+
+        self._loop.call_soon_threadsafe(sending)
+
+    def settled(self, index: int, active: int = 0, seconds: float = 5.0) -> bool:
+        """Whether a container comes to have so many sessions within some seconds."""
+        deadline = time.monotonic() + seconds
+        while self.containers[index].active != active and time.monotonic() < deadline:
+            time.sleep(0.005)
+        return self.containers[index].active == active
+
+    def _drop(self, container: Container) -> None:
+        for writer in list(container.writers):
+            sock = writer.get_extra_info("socket")
+            sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+            writer.transport.abort()
 
     def __enter__(self) -> FakeFleet:
         self._thread.start()
@@ -199,13 +240,19 @@ class FakeFleet:
         self._loop.run_until_complete(self._start())
         self._ready.set()
         self._loop.run_forever()
+        self._loop.run_until_complete(self._stop())
+        self._loop.close()
+
+    async def _stop(self) -> None:
         for server in self._servers:
             server.close()
-        for task in asyncio.all_tasks(self._loop):
+        for container in self.containers:
+            for writer in list(container.writers):
+                writer.transport.abort()
+        serving = asyncio.all_tasks() - {asyncio.current_task()}
+        for task in serving:
             task.cancel()
-        with contextlib.suppress(asyncio.CancelledError):
-            self._loop.run_until_complete(asyncio.sleep(0.01))
-        self._loop.close()
+        await asyncio.gather(*serving, return_exceptions=True)
 
     async def _start(self) -> None:
         for container in self.containers:
@@ -265,8 +312,10 @@ def _send(writer: asyncio.StreamWriter, value: Any) -> None:
 
 async def _bye(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
     writer.write(_frame(8, b"\x03\xe8"))
-    with contextlib.suppress(OSError, asyncio.IncompleteReadError, TimeoutError):
-        await asyncio.wait_for(reader.read(), 1)
+    with contextlib.suppress(OSError, TimeoutError):
+        async with asyncio.timeout(1):
+            while await _receive(reader, writer) is not None:
+                pass
 
 
 async def _receive(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> bytes | None:
