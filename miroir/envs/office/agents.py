@@ -64,7 +64,7 @@ def _solution(task: Mapping[str, Any]) -> tuple[Template, Situation]:
 
 def _play(template: Template, situation: Situation, act: Act) -> None:
     """Play the solution to its end, or until a mistake or a coworker's vague reply makes the rest impossible."""
-    with suppress(_Over, LookupError, ValueError, ToolError):
+    with suppress(_Over, LookupError, StopIteration, ValueError, ToolError):
         template.solve(act, situation.brief)
 
 
