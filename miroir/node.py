@@ -35,6 +35,7 @@ class Node:
     reason: str = ""
     status: int | None = None
     failures: int = 0
+    unfit: int = 0  # how many sessions of ours in a row came back with a fault of it
     retry_at: float = NEVER  # a fault is not looked at again before
     rests_until: float = NEVER  # it is left to others, or to come to itself, until then
     closed_at: float = NEVER  # when a session of ours on it was closed last

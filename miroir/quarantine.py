@@ -31,7 +31,8 @@ class Quarantine:
         """Set a container aside: for half a second, twice as long each time, at most 5 s when down, else 30 s."""
         node.seen_at, node.fault, node.reason, node.status, node.spare = now, fault, reason, status, 0
         limit_s = DOWN_LIMIT_S if fault is Fault.DOWN else SICK_LIMIT_S
-        wait_s = limit_s if fault is Fault.REFUSED else min(limit_s, BACKOFF_S * 2 ** min(node.failures, 10))
+        times = max(node.failures, node.unfit - 1)
+        wait_s = limit_s if fault is Fault.REFUSED else min(limit_s, BACKOFF_S * 2 ** min(times, 10))
         self.local = code in LOCAL_ERRNOS
         if self.local:  # no reason to keep away from the container
             wait_s = BACKOFF_S

@@ -287,6 +287,8 @@ class Schedule:
         does not tell). CLOSE and LET_GO are to be followed by `closed`.
         """
         node = self.nodes.get(key(url))
+        if node is not None and reusable:
+            node.unfit = 0
         if node is None or not reusable or node.removed or not self.line:
             return Release.CLOSE, None
         handovers, seconds = self._chain
@@ -310,6 +312,8 @@ class Schedule:
         self.held -= 1
         node.closed_at = now
         if fault:
+            # Where they all go wrong it is not the container, and waiting longer would only put off saying so.
+            node.unfit = node.unfit + 1 if any(not other.unfit for other in self.nodes.values()) else 1
             self._fail(node, Fault.SICK, fault, now)
         elif let_go:
             node.rests_until = now + self._dice.uniform(*REST_S)

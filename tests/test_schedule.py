@@ -546,6 +546,32 @@ class TestQuarantine:
         assert made.nodes[url].fault is Fault.SICK
         assert made.nodes[url].reason == "a step never ended"
 
+    def test_a_container_on_which_sessions_keep_going_wrong_waits_longer(self) -> None:
+        """Its handshakes succeed each time; only a session that goes well makes good what the others did."""
+        made = schedule(2)
+        bad, _ = urls(2)
+        waits = []
+        for fault in ("stuck", "stuck", "stuck", "", "stuck"):
+            made.nodes[bad].held, made.held = 1, 1
+            made._quarantine.lift(made.nodes[bad], proven=True)
+            made.release(bad, 0.0, reusable=not fault)
+            made.closed(bad, 0.0, fault=fault)
+            waits.append(round(made.nodes[bad].retry_at))
+
+        assert waits[0] <= 1 <= waits[1] <= 2 <= waits[2]
+        assert waits[4] == waits[0]
+
+    def test_where_all_sessions_go_wrong_none_waits_longer(self) -> None:
+        """A fault that every container has is not theirs: each is asked again after half a second."""
+        made = schedule(2)
+        for _ in range(6):
+            for url in urls(2):
+                made.nodes[url].held, made.held = 1, 1
+                made._quarantine.lift(made.nodes[url], proven=True)
+                made.closed(url, 0.0, fault="no grader today")
+
+        assert all(node.retry_at <= 1.2 for node in made.nodes.values())
+
     def test_a_session_of_ours_outweighs_a_health_that_fails(self) -> None:
         """A container of several sessions of which we hold one is not put aside for a health that did not answer."""
         made = schedule(1)
