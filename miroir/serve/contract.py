@@ -55,10 +55,11 @@ def first_observation(returned: Mapping[str, Any]) -> dict[str, Any]:
 def answer(returned: str | Mapping[str, Any] | ToolResult) -> Answer:
     """What a tool call came to."""
     result = returned if isinstance(returned, ToolResult) else ToolResult(returned)
-    if result.reward is not None and not math.isfinite(result.reward):
-        raise ValueError(f"the reward of a call is not a finite number: {result.reward}")
     text, structured = _content(result.content)
-    return Answer(text, structured, is_error=result.is_error, done=result.done, reward=result.reward)
+    reward = None if result.reward is None else float(result.reward)
+    if reward is not None and not math.isfinite(reward):
+        raise ValueError(f"the reward of a call is not a finite number: {reward}")
+    return Answer(text, structured, is_error=bool(result.is_error), done=bool(result.done), reward=reward)
 
 
 def _content(content: object) -> tuple[str, dict[str, Any] | None]:

@@ -17,8 +17,8 @@ from .catalog import Catalog, CatalogError
 
 PING_S = 20.0
 SILENT_S = 60.0  # a peer that is silent for so long is dropped
-_TICK_S = 0.1
 STOP_S = 1  # how long a stopping server waits for calls that run
+_TICK_S = 0.1
 
 
 class Engine(uvicorn.Server):

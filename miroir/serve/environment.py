@@ -11,7 +11,10 @@ from ..wire import CoworkerTurn, Task, Tool
 
 
 class ToolError(Exception):
-    """Raise it in `call` for what the model did wrong: the message is the tool's error, and the episode goes on."""
+    """Raise it in `call` for what the model did wrong: the message is the tool's error, and the episode goes on.
+
+    `error_type` is the error's kind in one word, as the model and the record have it.
+    """
 
     def __init__(self, message: str, error_type: str = "execution_error") -> None:
         super().__init__(message)
@@ -91,11 +94,19 @@ class Environment(ABC):
 
     @abstractmethod
     def tasks(self, split: str) -> Sequence[Task]:
-        """The tasks of a split, each with `id`, `task_hash`, `instruction` and what else it has."""
+        """The tasks of a split, each with `id`, `task_hash` and `instruction`.
+
+        What else a task has may be left out: the server puts in no coworkers and tags, a persona without a name,
+        and 50 as `max_steps`.
+        """
 
     @abstractmethod
     def tools(self, surface: str) -> Sequence[Tool]:
-        """The tools that the surface shows, without `submit`, which every environment has."""
+        """The tools that the surface shows.
+
+        `submit` is added, and ends and grades the episode; a tool of that name among these takes its place, and is
+        called like the others: it ends the episode by a `ToolResult` that is done.
+        """
 
     @abstractmethod
     def reset(
@@ -111,7 +122,8 @@ class Environment(ABC):
         """Build the task's world and return the first observation, a JSON object.
 
         Free options of the client arrive as further keyword arguments: declare those that you take;
-        one that is not declared is the client's VALIDATION_ERROR.
+        one that is not declared is the client's VALIDATION_ERROR. Raise `UnknownTask` or `InvalidOption` for what
+        the client got wrong; any other exception is its EXECUTION_ERROR, and it may try another container.
         """
 
     @abstractmethod

@@ -56,9 +56,9 @@ class Reset:
 
 @dataclass(frozen=True)
 class Action:
-    """A valid step: the call of `tool`, or where that is None, the listing of the tools."""
+    """A valid call of a tool; `episode_id` is the episode that the client means."""
 
-    tool: str | None
+    tool: str
     arguments: dict[str, Any]
     episode_id: str | None
 
@@ -106,8 +106,8 @@ def reset(data: Mapping[str, Any], options: Collection[str] | None) -> Reset:
     return Reset(data["task_id"], episode_id or uuid.uuid4().hex, max_seconds, coworkers, surface, seed, free)
 
 
-def action(data: Mapping[str, Any]) -> Action:
-    """The action of a step."""
+def action(data: Mapping[str, Any]) -> Action | None:
+    """The tool call of a step; None when it asks for the list of tools."""
     kind = data.get("type", "call_tool")
     _want(kind in ("call_tool", "list_tools"), "call_tool or list_tools", "data", "type")
     metadata = data.get("metadata") or {}
@@ -116,7 +116,7 @@ def action(data: Mapping[str, Any]) -> Action:
     _want(episode_id is None or isinstance(episode_id, str), "text", "data", "metadata", "episode_id")
     if kind == "list_tools":
         _no_others(data, {"type", "metadata"}, ("data",))
-        return Action(None, {}, episode_id)
+        return None
     _no_others(data, {"type", "tool_name", "arguments", "metadata"}, ("data",))
     _want(isinstance(data.get("tool_name"), str), "text", "data", "tool_name")
     arguments = data.get("arguments", {})

@@ -43,8 +43,8 @@ async def over_http(message: Any, catalog: Catalog, surface: str | None) -> dict
         return _result(number, {"tools": (await catalog.toolbox(surface)).listing()})
     except Refusal as refusal:
         return error(number, INVALID_PARAMS, refusal.message)
-    except CatalogError as fault:
-        return error(number, INTERNAL_ERROR, str(fault))
+    except CatalogError as failure:
+        return error(number, INTERNAL_ERROR, str(failure))
 
 
 def in_session(message: Mapping[str, Any], toolbox: Toolbox) -> dict[str, Any]:

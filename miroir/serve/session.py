@@ -77,14 +77,14 @@ class Session:
             return None if kind == "close" else await self._handlers[kind](data)
         except Refusal as refusal:
             return refusal.frame()
+        except CatalogError as error:
+            _log.warning("%s", error, exc_info=error)
+            return Refusal(EXECUTION_ERROR, str(error)).frame()
 
     async def _reset(self, data: Mapping[str, Any]) -> dict[str, Any]:
         asked = frames.reset(data, self._options)
-        try:
-            toolbox = await self._catalog.toolbox(asked.surface)
-            task = await self._catalog.task(asked.task_id)
-        except CatalogError as error:
-            raise Refusal(EXECUTION_ERROR, str(error)) from error
+        toolbox = await self._catalog.toolbox(asked.surface)
+        task = await self._catalog.task(asked.task_id)
         if task is None:
             raise Refusal(UNKNOWN_TASK, f"no task {asked.task_id!r}; /{self._catalog.name}/tasks lists them")
         if self._episode is not None and not self._episode.done:
@@ -124,7 +124,7 @@ class Session:
 
     async def _step(self, data: Mapping[str, Any]) -> dict[str, Any]:
         action = frames.action(data)
-        if action.tool is None:
+        if action is None:
             listed = [
                 {"name": tool["name"], "description": tool["description"], "input_schema": tool["inputSchema"]}
                 for tool in (await self._toolbox()).listing()
@@ -157,7 +157,6 @@ class Session:
 
     async def _answer(self, episode: Episode, action: Action, deadline: float) -> Answer:
         tool, arguments = action.tool, action.arguments
-        assert tool is not None
         fault = episode.toolbox.fault(tool, arguments)
         if fault is not None:
             return Answer(fault=fault)
@@ -247,12 +246,7 @@ class Session:
         return {"type": "mcp", "data": mcp.in_session(data, await self._toolbox())}
 
     async def _toolbox(self) -> Toolbox:
-        if self._episode is not None:
-            return self._episode.toolbox
-        try:
-            return await self._catalog.toolbox(None)
-        except CatalogError as error:
-            raise Refusal(EXECUTION_ERROR, str(error)) from error
+        return await self._catalog.toolbox(None) if self._episode is None else self._episode.toolbox
 
     def _started(self) -> Episode:
         if self._episode is None:
