@@ -29,6 +29,7 @@ from .cover import CoverAbsence
 from .distribution import CleanDistribution
 from .duplicates import MergeDuplicates
 from .escalate import EscalateOverdue
+from .expenses import ReconcileExpenses
 from .handbook import AnswerFromHandbook
 from .handover import HandOverProject
 from .reassign import ReassignByRules
@@ -54,4 +55,5 @@ TEMPLATES: tuple[Template, ...] = (
     EscalateOverdue(),
     RecallMistakenShare(),
     HandOverProject(),
+    ReconcileExpenses(),
 )
