@@ -34,6 +34,7 @@ from .handbook import AnswerFromHandbook
 from .handover import HandOverProject
 from .reassign import ReassignByRules
 from .recall import RecallMistakenShare
+from .reschedule import RescheduleByReply
 from .rooms import PlanRoomSwap
 from .schedule import ScheduleAroundConflicts
 from .template import Template
@@ -56,4 +57,5 @@ TEMPLATES: tuple[Template, ...] = (
     RecallMistakenShare(),
     HandOverProject(),
     ReconcileExpenses(),
+    RescheduleByReply(),
 )
