@@ -1,14 +1,13 @@
-"""The threads that play a run's episodes, one thread an episode, a lease each; what they share and count."""
+"""The threads that play a run's episodes, one thread an episode, a lease each."""
 
 from __future__ import annotations
 
+import logging
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
 
 from .agents import Agent
 from .episode import Ended, Setting, play
@@ -16,60 +15,18 @@ from .errors import MiroirError, ModelError, NoFreeContainer
 from .fleet import Fleet
 from .jobs import Job
 from .records import save_record
+from .report import Progress, Report
 from .session import Session
 
 LEASE_S = 600.0
 FINISH_S = 7.0  # what a stopped run gives its episodes to finish
 ABANDON_S = 2.0  # and then to notice that their sessions are closed
 
-
-@dataclass(frozen=True)
-class Progress:
-    """How far a run has come; rates count graded and void episodes alike, times are in seconds."""
-
-    done: int
-    total: int
-    successes: int
-    void: int
-    elapsed_s: float
-
-    @property
-    def rate(self) -> float:
-        """Episodes a second."""
-        return self.done / self.elapsed_s if self.elapsed_s > 0 else 0.0
-
-    @property
-    def left_s(self) -> float | None:
-        """The time left at this rate, None before there is one."""
-        return (self.total - self.done) / self.rate if self.rate else None
-
-
-@dataclass
-class SplitTotals:
-    """The graded and void episodes of one split."""
-
-    tasks: set[str] = field(default_factory=set)
-    graded: int = 0
-    successes: int = 0
-    harmful: int = 0
-    void: int = 0
-    rewards: float = 0.0
-
-    def add(self, record: Mapping[str, Any]) -> None:
-        """Count a record."""
-        self.tasks.add(record["task_id"])
-        if record.get("reward") is None:
-            self.void += 1
-            return
-        metadata = record.get("metadata") or {}
-        self.graded += 1
-        self.rewards += float(record["reward"])
-        self.successes += bool(metadata.get("success"))
-        self.harmful += bool(metadata.get("harm"))
+_log = logging.getLogger("miroir.run")
 
 
 class Crew:
-    """The threads of a run and what they share."""
+    """Plays jobs, saves the record of each in `folder` and counts it in `report`; used once."""
 
     def __init__(
         self,
@@ -79,30 +36,30 @@ class Crew:
         folder: Path,
         jobs: Sequence[Job],
         retries: int,
-        progress: Callable[[Progress], object] | None,
+        report: Report,
     ) -> None:
-        self.splits: dict[str, SplitTotals] = {}
-        self.unfinished = 0
         self._fleet = fleet
         self._agent = agent
         self._setting = setting
         self._folder = folder
-        self._lock = threading.Lock()  # guards what is counted, the queue and the sessions
+        self._report = report
+        self._lock = threading.Lock()  # guards the report and everything below; no I/O is done under it
+        self._work = threading.Condition(self._lock)  # there is a job to be had, or none will come
+        self._news = threading.Condition(self._lock)  # there is something to tell
         self._queue = deque(jobs)
         self._total = len(jobs)
-        self._playing = 0
         self._most_attempts = {(job.task["id"], job.trial): job.attempt + retries for job in jobs}
-        self._changed = threading.Condition(self._lock)
+        self._playing = 0
         self._sessions: set[Session] = set()
         self._stopping = False
         self._abandoning = False
         self._fatal: MiroirError | None = None
-        self._done = self._successes = self._void = 0
-        self._progress = progress
+        self._explained = False
         self._began = time.monotonic()
+        self._told = Progress(0, self._total, 0, 0, 0.0)
 
-    def work(self, concurrency: int) -> None:
-        """Play all jobs; raises what stopped them early."""
+    def play(self, concurrency: int, progress: Callable[[Progress], object] | None = None) -> None:
+        """Play all jobs; raises what stopped them early. `progress` is called in this thread, as episodes end."""
         count = min(concurrency, self._total)
         threads = [
             threading.Thread(target=self._play_all, name=f"miroir-run-{index}", daemon=True) for index in range(count)
@@ -110,26 +67,49 @@ class Crew:
         try:
             for thread in threads:
                 thread.start()
-            with self._changed:
-                self._changed.wait_for(lambda: self._stopping or not (self._queue or self._playing))
+            self._tell(progress or (lambda _: None))
         finally:
             self._stop(threads)
         if self._fatal is not None:
             raise self._fatal
 
+    def _tell(self, progress: Callable[[Progress], object]) -> None:
+        """Pass on how far the jobs are, until all are done or something stops them."""
+        told = None
+        while True:
+            with self._lock:
+                while self._told is told and not self._over:
+                    self._news.wait()
+                told, over = self._told, self._over
+            progress(told)
+            if over:
+                return
+
+    @property
+    def _over(self) -> bool:
+        return self._stopping or not (self._queue or self._playing)
+
     def _stop(self, threads: Sequence[threading.Thread]) -> None:
         """End the threads: let episodes that run finish, then close the sessions of those that do not."""
-        with self._changed:
+        with self._lock:
             self._stopping = True
-            self._changed.notify_all()
-        self._fleet.close()
-        _join(threads, FINISH_S)
+            self._work.notify_all()
+        try:
+            self._fleet.close()
+            _join(threads, FINISH_S)
+        finally:
+            self._abandon()
+        _join(threads, ABANDON_S)
+
+    def _abandon(self) -> None:
+        """Close the sessions that are left; nothing that ends from now on is saved."""
         with self._lock:
             self._abandoning = True
-            left = list(self._sessions)
-        for session in left:
-            session.close()
-        _join(threads, ABANDON_S)
+            left = [session for session in self._sessions if not session.closed]
+        for session in left:  # each in a thread of its own: the closing handshake of a hung server takes seconds
+            threading.Thread(target=session.close, name="miroir-close", daemon=True).start()
+
+    # What each thread does
 
     def _play_all(self) -> None:
         while (job := self._next()) is not None:
@@ -142,14 +122,16 @@ class Crew:
                 self._fail(MiroirError("RUN", f"an episode ended with {type(error).__name__}: {error}"))
                 raise
             finally:
-                with self._changed:
+                with self._lock:
                     self._playing -= 1
-                    self._changed.notify_all()
+                    if self._over:
+                        self._work.notify_all()
+                        self._news.notify()
 
     def _next(self) -> Job | None:
-        with self._changed:
-            self._changed.wait_for(lambda: self._stopping or self._queue or not self._playing)
-            if self._stopping or not self._queue:
+        with self._lock:
+            self._work.wait_for(lambda: self._queue or self._over)
+            if self._over:
                 return None
             self._playing += 1
             return self._queue.popleft()
@@ -164,6 +146,9 @@ class Crew:
             else:
                 with self._lock:
                     self._sessions = {held for held in self._sessions if not held.closed} | {session}
+                    late = self._abandoning
+                if late:
+                    session.close()
                 return session
 
     def _take(self, job: Job, ended: Ended) -> None:
@@ -172,32 +157,43 @@ class Crew:
         client = getattr(self._agent, "client", None)
         if isinstance(ended.fault, ModelError) and client is not None and not client.answered:
             raise ended.fault  # the endpoint has never worked: no episode can tell anything
-        with self._lock:
-            if self._abandoning:
-                return
+        if self._abandoning:
+            return
         save_record(self._folder, record)
-        with self._changed:
-            self.splits.setdefault(record.get("split") or "-", SplitTotals()).add(record)
-            void = record["reward"] is None
+        self._explain(job, ended.fault)
+        with self._lock:
             again = ended.again and job.attempt < self._most_attempts[job.task["id"], job.trial]
+            void = record["reward"] is None
+            self._report.add(record)
             if again:
                 self._queue.append(job._replace(attempt=job.attempt + 1))
-            else:
-                self._done += 1
-                self.unfinished += void
-            self._void += void
-            self._successes += bool(record["metadata"]["success"])
-            elapsed_s = time.monotonic() - self._began
-            told = Progress(self._done, self._total, self._successes, self._void, elapsed_s)
-            if self._progress is not None:
-                self._progress(told)
+                self._work.notify()
+            elif void:
+                self._report.give_up(record)
+            before = self._told
+            self._told = Progress(
+                before.done + (not again),
+                before.total,
+                before.successes + bool(record["metadata"]["success"]),
+                before.void + void,
+                time.monotonic() - self._began,
+            )
+            self._news.notify()
+
+    def _explain(self, job: Job, fault: BaseException | None) -> None:
+        """Show where an agent raised, once: its own author has to find it."""
+        if fault is None or isinstance(fault, MiroirError) or self._explained:
+            return
+        self._explained = True
+        _log.warning("task %s, trial %d: the agent raised", job.task["id"], job.trial, exc_info=fault)
 
     def _fail(self, error: MiroirError) -> None:
-        with self._changed:
+        with self._lock:
             if not self._stopping:
-                self._fatal = self._fatal or error
+                self._fatal = error
             self._stopping = True
-            self._changed.notify_all()
+            self._work.notify_all()
+            self._news.notify()
 
 
 def _join(threads: Sequence[threading.Thread], timeout_s: float) -> None:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from .agents import load_agent
-from .crew import Progress
+from .report import Progress
 from .errors import RecordError
 from .pool import Pool, ProcessEngine
 from .run import Report, run

@@ -3,22 +3,21 @@
 from __future__ import annotations
 
 import time
-import uuid
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any, NamedTuple, TypeVar, cast
 
 from .agents import Agent, Played, episode_seed
-from .catalog import opening, prompt
+from .catalog import opening
 from .chatform import chat_tools
-from .coworkers import CoworkerModel, answer_coworkers
-from .errors import ConnectionLost, CoworkerFailed, EnvError, MiroirError, ModelError, NotGraded, StepTimeout
+from .coworkers import ANSWER_TIMEOUT_S, CoworkerModel, answer_coworkers
+from .errors import ConnectionLost, CoworkerFailed, EnvError, InvalidArgument, MiroirError, NotGraded, StepTimeout
 from .session import SUBMIT, Graded, Session
+from .void import blame, ending, gradable, void_record, worth_again
 from .wire import (
     EPISODE_OVER,
     EXECUTION_ERROR,
-    RECORD_SCHEMA,
     UNKNOWN_TASK,
     UNKNOWN_TYPE,
     VALIDATION_ERROR,
@@ -27,9 +26,11 @@ from .wire import (
     Step,
     Task,
     Tool,
+    encode,
 )
 
-RESET_TRIES = 3  # containers on which a reset is tried before its episode is void
+RESET_CONTAINERS = 3  # different containers on which a reset is tried before its episode is void
+RESET_TRIES = 6  # and at most so many tries, where the fleet has fewer containers, or gives the same one again
 _T = TypeVar("_T")
 _CALLERS_FAULTS = frozenset({UNKNOWN_TASK, VALIDATION_ERROR, UNKNOWN_TYPE})
 
@@ -43,6 +44,7 @@ class Setting:
     surface: str | None = None
     max_seconds: int | None = None
     coworker_model: CoworkerModel | None = None
+    coworker_s: float = ANSWER_TIMEOUT_S
     options: Mapping[str, Any] = field(default_factory=dict)
 
 
@@ -51,13 +53,13 @@ class Ended(NamedTuple):
 
     record: Record
     again: bool
-    fault: Exception | None = None
+    fault: BaseException | None = None
 
 
 class Episode:
     """An episode with the surface of a session; after each step it has the coworkers answer.
 
-    `fault` keeps the first error that makes it void, whoever swallowed it.
+    `fault` keeps the first error of the environment, the network or a coworker's model, whoever swallowed it.
     """
 
     def __init__(self, task: Task, setting: Setting, *, trial: int = 0, attempt: int = 0) -> None:
@@ -94,23 +96,24 @@ class Episode:
         return self._session is not None and self._session.done
 
     def begin(self, lease: Callable[[], Session]) -> dict[str, Any]:
-        """Lease a container and reset it, on others where one fails; the first observation."""
-        options = {
-            **self._setting.options,
-            **self.task.get("reset", {}),
-            **({"surface": self._setting.surface} if self._setting.surface else {}),
-        }
-        for remaining in reversed(range(RESET_TRIES)):
+        """Lease a container and reset it, on others where a reset fails; the first observation.
+
+        What is raised once there is an `url` makes the episode void: `conclude` says how. Anything else is no
+        episode's fault: no container, an unknown task, an option that the environment refuses.
+        """
+        failed: list[str] = []
+        while True:
             session = lease()
             self._start()
             try:
-                coworkers = self._setting.coworker_model is not None
-                observation = session.reset(self.task["id"], self._setting.max_seconds, coworkers, **options)
+                self._observation = observation = self._reset(session)
             except (EnvError, ConnectionLost, StepTimeout) as error:
-                session.close(fault=f"a reset failed: {error.message}")
-                if isinstance(error, EnvError) and error.code in _CALLERS_FAULTS:
+                callers = isinstance(error, EnvError) and error.code in _CALLERS_FAULTS
+                session.close(fault="" if callers else f"a reset failed: {error.message}")
+                failed.append(session.url)
+                if callers:
                     raise
-                if not remaining:
+                if len(set(failed)) == RESET_CONTAINERS or len(failed) == RESET_TRIES:
                     self._session, self.fault = session, error
                     raise
             except BaseException:
@@ -118,11 +121,14 @@ class Episode:
                 raise
             else:
                 self._session = session
-                self._observation = observation
-                if self.task.get("coworkers"):
-                    self._answer()
+                self._answer()
                 return observation
-        raise AssertionError("the last try returns or raises")
+
+    def _reset(self, session: Session) -> dict[str, Any]:
+        setting = self._setting
+        surface = {"surface": setting.surface} if setting.surface else {}
+        options = {**setting.options, **self.task.get("reset", {}), **surface}
+        return session.reset(self.task["id"], setting.max_seconds, setting.coworker_model is not None, **options)
 
     def step(self, tool: str, arguments: dict[str, Any], *, timeout_s: float | None = None) -> Step:
         """Call a tool, then have the coworkers answer who owe a reply."""
@@ -148,21 +154,29 @@ class Episode:
         """Submit the episode if it still runs, and return its grade."""
         return self._kept(lambda session: session.finish())
 
-    def close(self) -> None:
-        """Free the container."""
+    def close(self, *, fault: str = "") -> None:
+        """Free the container; `fault` says why it should rather not be leased again at once."""
         if self._session is not None:
-            self._session.close()
+            self._session.close(fault=fault)
 
     def _stepped(self, call: Callable[[Session], Step]) -> Step:
         step = self._kept(call)
-        if not step["done"]:
-            self._answer()
-        return step
+        return {**step, "done": step["done"] or self._answer()}
 
-    def _answer(self) -> None:
-        model = self._setting.coworker_model
-        if model is not None and self.task.get("coworkers"):
-            self._kept(lambda session: answer_coworkers(session, model))
+    def _answer(self) -> bool:
+        """Have the coworkers answer; whether the episode's time ran out while their model wrote."""
+        model, timeout_s = self._setting.coworker_model, self._setting.coworker_s
+        if model is None or not self.task.get("coworkers"):
+            return False
+        try:
+            self._kept(lambda session: answer_coworkers(session, model, timeout_s=timeout_s))
+        except EnvError as error:
+            if error.code == EPISODE_OVER:
+                return True
+            if error.code != EXECUTION_ERROR:  # after that one there is a record
+                self.fault = self.fault or error
+            raise
+        return False
 
     def _kept(self, call: Callable[[Session], _T]) -> _T:
         assert self._session is not None
@@ -175,22 +189,34 @@ class Episode:
     # The record
 
     def conclude(
-        self, agent: Agent | None = None, played: Played | None = None, error: Exception | None = None
+        self, agent: Agent | None = None, played: Played | None = None, error: BaseException | None = None
     ) -> Ended:
         """Grade the episode, or make its void record where `error` or a fault forbids it; free the container."""
-        fault: Exception | None = self.fault or (None if _over(error) else error)
+        fault = self.fault or (None if gradable(error) else error)
         record: Record | None = None
         if fault is None:
             try:
                 record = self.finish()["record"]
             except MiroirError as failure:
-                fault = failure
+                fault = self.fault = failure
         if record is None:
             assert fault is not None
             record = self._void(fault)
-        self.close()
-        again = record["reward"] is None and (fault is None or _again(fault))
+        self.close(fault=blame(record, fault))
+        again = record["reward"] is None and worth_again(record, fault)
         return Ended(self._completed(record, agent, played), again, fault)
+
+    def _void(self, fault: BaseException) -> Record:
+        return void_record(
+            self.task,
+            fault,
+            ending(fault, agents=fault is not self.fault),
+            episode_id=self.episode_id,
+            env=self._setting.env,
+            steps=self._session.steps if self._session else [],
+            started_at=self._began_at,
+            episode_s=time.monotonic() - self._began,
+        )
 
     def _completed(self, record: Record, agent: Agent | None, played: Played | None) -> Record:
         """The record with what only the client knows."""
@@ -205,48 +231,15 @@ class Episode:
             "container": self.url,
         }
         if agent is not None:
-            client["agent"] = {"name": agent.name, "model": agent.model, "params": dict(agent.params)}
+            client["agent"] = agent_entry(agent, played)
             client["tools"] = chat_tools(self.tools)
-        if played is not None and played.get("messages"):
-            client["messages"] = played["messages"]
-            client["usage"] = played.get("usage") or {}
+        told: Mapping[str, Any] = played or {}
+        client |= {name: told[name] for name in ("messages", "usage") if told.get(name)}
         return cast("Record", {**record, **client})
 
     def _told(self) -> str:
         """What an agent was told first."""
-        submit = any(tool["name"] == SUBMIT for tool in self.tools)
-        return opening(prompt(self.task, self._began_at.date(), submit=submit), self._observation)
-
-    def _void(self, fault: Exception) -> Record:
-        steps = self._session.steps if self._session else []
-        return {
-            "schema": RECORD_SCHEMA,
-            "episode_id": self.episode_id or uuid.uuid4().hex,
-            "task_id": self.task["id"],
-            "split": self.task.get("split"),
-            "env": dict(self._setting.env),
-            "reward": None,
-            "metadata": {
-                "task_hash": self.task["task_hash"],
-                "success": False,
-                "harm": False,
-                "ended_by": _ending(fault),
-                "void_reason": str(fault) or type(fault).__name__,
-                "checks": [],
-                "harms": [],
-            },
-            "diagnostics": {
-                "steps": sum(1 for step in steps if step.get("tool") != SUBMIT),
-                "tool_errors": sum(1 for step in steps if step["error"]),
-            },
-            "timings": {
-                "started_at": self._began_at.isoformat(),
-                "episode_s": round(time.monotonic() - self._began, 6),
-                "env_s": round(sum(step["seconds"] for step in steps), 6),
-            },
-            "steps": cast("list[dict[str, Any]]", list(steps)),
-            "made_by": "client",
-        }
+        return opening(self.task, self.tools, self._observation)
 
 
 def play(
@@ -259,36 +252,44 @@ def play(
     """
     episode = Episode(task, setting, trial=trial, attempt=attempt)
     played: Played | None = None
-    failure: Exception | None = None
+    failure: BaseException | None = None
     try:
         try:
             observation = episode.begin(lease)
-        except (EnvError, ConnectionLost, StepTimeout, CoworkerFailed):
-            if episode.fault is None:
+        except MiroirError as error:
+            if not episode.url:
                 raise
+            failure = error
         else:
             seed = episode_seed(agent.base_seed, task["id"], trial)
             try:
-                played = agent.play(episode, task, episode.tools, observation=observation, trial=trial, seed=seed)
-            except Exception as error:  # whatever an agent raises is its own fault, unless the episode knows better
+                played = _checked(
+                    agent.play(episode, task, episode.tools, observation=observation, trial=trial, seed=seed)
+                )
+            except (Exception, SystemExit) as error:  # whatever an agent raises is its own fault
                 failure = error
         return episode.conclude(agent, played, failure)
     finally:
         episode.close()
 
 
-def _over(error: Exception | None) -> bool:
-    """Whether an error that an agent let through says no more than that the environment has ended the episode."""
-    return error is None or (isinstance(error, EnvError) and error.code in (EXECUTION_ERROR, EPISODE_OVER))
+def agent_entry(agent: Agent, played: Played | None = None) -> dict[str, Any]:
+    """The agent as a record names it; `given`, where it played with other parameters than it was given."""
+    given = dict(agent.params)
+    params = {**given, **(played.get("params") or {} if played else {})}
+    entry = {"name": agent.name, "model": agent.model, "params": params}
+    return entry if params == given else {**entry, "given": given}
 
 
-def _ending(fault: Exception) -> str:
-    if isinstance(fault, ConnectionLost | StepTimeout):
-        return "lost"
-    return "env_error" if isinstance(fault, EnvError | CoworkerFailed | NotGraded) else "agent_error"
-
-
-def _again(fault: Exception) -> bool:
-    if isinstance(fault, ModelError):
-        return fault.retryable
-    return _ending(fault) != "agent_error"
+def _checked(played: Any) -> Played | None:
+    """What an agent returned; InvalidArgument when no record could hold it."""
+    if played is None:
+        return None
+    try:
+        encode(played)
+        if not isinstance(played, Mapping):
+            raise TypeError(f"a {type(played).__name__} is no mapping")
+    except (TypeError, ValueError, RecursionError) as error:
+        form = '{"messages": […], "usage": {…}, "params": {…}}'
+        raise InvalidArgument(f"the agent returned what no record can hold ({error}); return None or {form}") from error
+    return cast("Played", played)

@@ -14,6 +14,8 @@ from .agents import Agent
 from .errors import InvalidArgument
 from .wire import Task
 
+_OF_THE_RUN = frozenset({"task_id", "episode_id", "max_seconds", "coworkers", "surface"})  # no option of a task's own
+
 
 class Job(NamedTuple):
     """One rollout to be played: the `trial`-th of its task, for the `attempt`-th time."""
@@ -43,17 +45,17 @@ def done_key(task: Task, trial: int, surface: str | None, max_seconds: int | Non
 
 
 def record_key(record: Mapping[str, Any]) -> Done:
-    """The key of a rollout that was played."""
-    agent = record.get("agent") or {}
+    """The key of a rollout that was played; a task that was listed without a hash has the one it was given then."""
+    agent, task, metadata = (_object(record.get(name)) for name in ("agent", "task", "metadata"))
     return Done(
-        record["task_id"],
-        (record.get("metadata") or {}).get("task_hash", ""),
+        record.get("task_id", ""),
+        task.get("task_hash") or metadata.get("task_hash", ""),
         record.get("trial", 0),
         record.get("surface"),
         record.get("max_seconds"),
         agent.get("name", ""),
         agent.get("model"),
-        _canonical(agent.get("params") or {}),
+        _canonical(agent.get("given", agent.get("params") or {})),
     )
 
 
@@ -83,21 +85,25 @@ def read_tasks(path: str | os.PathLike[str]) -> list[Task]:
     try:
         lines = Path(path).read_text(encoding="utf-8").split("\n")
     except (OSError, UnicodeDecodeError) as error:
-        raise InvalidArgument(f"{path} cannot be read ({error}); name a file of one JSON object a line") from error
-    rows = []
-    for number, line in enumerate(lines, 1):
-        if not line.strip():
-            continue
-        try:
-            row = json.loads(line)
-        except ValueError as error:
-            raise InvalidArgument(f"{path}, line {number}, is not JSON ({error}); write one task a line") from error
-        if not isinstance(row, dict) or not isinstance(row.get("reset", {}), dict):
-            raise InvalidArgument(f'{path}, line {number}, is not a task; write {{"id": …, "reset": {{…}}}}')
-        rows.append(row)
+        why = error.strerror if isinstance(error, OSError) else error
+        raise InvalidArgument(f"{path} cannot be read ({why}); name a file of one JSON object a line") from error
+    rows = [_row(line, f"{path}, line {number},") for number, line in enumerate(lines, 1) if line.strip()]
     if not rows:
         raise InvalidArgument(f"{path} holds no task; write one JSON object a line")
     return completed(rows)
+
+
+def _row(line: str, where: str) -> dict[str, Any]:
+    try:
+        row = json.loads(line)
+    except (ValueError, RecursionError) as error:
+        raise InvalidArgument(f"{where} is not JSON ({error}); write one task a line") from error
+    if not isinstance(row, dict) or not isinstance(row.get("reset", {}), dict):
+        raise InvalidArgument(f'{where} is not a task; write {{"id": …, "reset": {{…}}}}')
+    taken = sorted(_OF_THE_RUN & row.get("reset", {}).keys())
+    if taken:
+        raise InvalidArgument(f"{where} sets {taken[0]} in its reset; that is the run's to say")
+    return row
 
 
 def numbered(count: int) -> list[Task]:
@@ -112,7 +118,11 @@ def completed(rows: Sequence[Mapping[str, Any]], split: str = "task") -> list[Ta
     tasks = []
     for index, row in enumerate(rows):
         digest = hashlib.sha256(_canonical(row).encode()).hexdigest()
-        tasks.append(cast("Task", {"id": f"{split}-{index}", "task_hash": digest, "instruction": "", **row}))
+        task = {"id": f"{split}-{index}", "task_hash": digest, "instruction": "", **row}
+        wrong = [name for name in ("id", "task_hash", "instruction") if not isinstance(task[name], str)]
+        if wrong:
+            raise InvalidArgument(f"the {wrong[0]} of task {index} of {split} is {task[wrong[0]]!r}; it must be text")
+        tasks.append(cast("Task", task))
     twice = [task_id for task_id, count in Counter(task["id"] for task in tasks).items() if count > 1]
     if twice:
         raise InvalidArgument(f"the task id {twice[0]!r} is there twice; give each task its own")
@@ -132,6 +142,10 @@ def _in_shard(task: Task, trial: int, shard: tuple[int, int]) -> bool:
     index, count = shard
     digest = hashlib.sha256(f"{task['id']}:{trial}".encode()).digest()
     return int.from_bytes(digest) % count == index
+
+
+def _object(value: Any) -> Mapping[str, Any]:
+    return value if isinstance(value, Mapping) else {}
 
 
 def _canonical(value: Any) -> str:

@@ -3,59 +3,26 @@
 from __future__ import annotations
 
 import os
-import warnings
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Sequence
 from pathlib import Path
 from typing import Any
 
 from . import catalog
 from .agents import Agent
 from .coworkers import CoworkerModel, answerable
-from .crew import Crew, Progress, SplitTotals
+from .crew import Crew
 from .deadlines import Deadlines
 from .episode import Setting
 from .errors import InvalidArgument, RecordError
 from .fleet import Fleet
-from .jobs import Done, chosen, done_key, remaining, rollouts
+from .jobs import Done, chosen, completed, done_key, record_key, remaining, rollouts
 from .records import load
+from .report import Progress, Report
 from .urls import Source, Urls
 from .wire import Task
 
-
-@dataclass(frozen=True)
-class Report:
-    """What a run did: its episodes by split, those that were done before, and those that are still void."""
-
-    splits: Mapping[str, SplitTotals]
-    earlier: int
-    unfinished: int
-    stats: Mapping[str, Any]
-
-    def table(self) -> str:
-        """The splits as a text table."""
-        rows = [("split", "tasks", "graded", "success", "reward", "harm", "void")]
-        for name, totals in sorted(self.splits.items()):
-            n = totals.graded
-            rows.append(
-                (
-                    name,
-                    str(len(totals.tasks)),
-                    str(n),
-                    f"{totals.successes / n:.2f}" if n else "-",
-                    f"{totals.rewards / n:.2f}" if n else "-",
-                    f"{totals.harmful / n:.2f}" if n else "-",
-                    str(totals.void),
-                )
-            )
-        widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
-        return "\n".join(
-            "  ".join(
-                cell.rjust(width) if i else cell.ljust(width)
-                for i, (cell, width) in enumerate(zip(row, widths, strict=True))
-            )
-            for row in rows
-        )
+# What of earlier records matters: their keys' parts, and what is counted.
+_KEPT = ("task_id", "split", "metadata", "task", "trial", "surface", "max_seconds", "agent", "reward")
 
 
 def run(
@@ -83,12 +50,13 @@ def run(
 
     `tasks` takes the place of the splits' own; `task_ids` and `narrow` (such as `calibrated`) choose among them.
     What has a graded record in `out` already (same task, hash, trial and agent) is not played again; a void episode
-    is, up to `retries` times. `progress` is called after each episode. KeyboardInterrupt lets running episodes finish,
-    or abandons them within 10 s, and is raised again.
+    is, up to `retries` times. `progress` is called in this thread, as episodes end. KeyboardInterrupt lets running
+    episodes finish, or abandons them within 10 s, and is raised again; a second one ends at once.
     """
-    _check(k, concurrency, retries, shard)
+    _check(k, concurrency, retries, max_seconds, shard)
     folder = _writable(out)
-    with Fleet(urls, token, deadlines=deadlines) as fleet:
+    limits = deadlines or Deadlines()
+    with Fleet(urls, token, deadlines=limits) as fleet:
         url = catalog.first_alive(Source.of(urls).read(), token, wait_s=wait_s)
         setting = Setting(
             tools=catalog.tools(url, token, surface),
@@ -96,26 +64,31 @@ def run(
             surface=surface,
             max_seconds=max_seconds,
             coworker_model=coworker_model,
+            coworker_s=limits.coworker_s,
         )
         listed = list(tasks) if tasks is not None else _listed(url, token, splits)
-        if task_ids:
-            listed = chosen(listed, task_ids)
-        if narrow is not None:
-            listed = narrow(listed)
+        listed = chosen(listed, task_ids) if task_ids else listed
+        listed = narrow(listed) if narrow is not None else listed
         playable = answerable(listed, coworker_model is not None)
         if not playable:
             raise InvalidArgument("there is no task to play; name another split, or a coworker model")
         wanted = rollouts(playable, k, shard)
         keys = [done_key(task, trial, surface, max_seconds, agent) for task, trial in wanted]
-        jobs = remaining(wanted, keys, _records(folder, keys))
-        crew = Crew(fleet, agent, setting, folder, jobs, retries, progress)
-        crew.work(concurrency)
-        return Report(crew.splits, len(wanted) - len(jobs), crew.unfinished, fleet.stats())
+        earlier = _earlier(folder, set(keys))
+        jobs = remaining(wanted, keys, earlier)
+        report = Report(earlier=len(wanted) - len(jobs))
+        for record in earlier:
+            report.add(record)
+        Crew(fleet, agent, setting, folder, jobs, retries, report).play(concurrency, progress)
+        report.stats = fleet.stats()
+        return report
 
 
-def _check(k: int, concurrency: int, retries: int, shard: tuple[int, int] | None) -> None:
+def _check(k: int, concurrency: int, retries: int, max_seconds: int | None, shard: tuple[int, int] | None) -> None:
     if k < 1 or concurrency < 1 or retries < 0:
         raise InvalidArgument("k and concurrency must be at least 1, retries at least 0; correct the numbers")
+    if max_seconds is not None and max_seconds < 1:
+        raise InvalidArgument(f"an episode of {max_seconds} s is none; give it at least one second")
     if shard is not None and not 0 <= shard[0] < shard[1]:
         raise InvalidArgument(f"the shard {shard[0]}/{shard[1]} is none; write i/n with i from 0 to n-1")
 
@@ -135,19 +108,23 @@ def _writable(out: str | os.PathLike[str]) -> Path:
 
 
 def _listed(url: str, token: str | None, splits: Sequence[str]) -> list[Task]:
-    return [
-        {**task, "split": task.get("split") or split} for split in splits for task in catalog.tasks(url, split, token)
-    ]
+    """The tasks of the splits as a run plays them, each with its split."""
+    tasks: list[Task] = []
+    for split in dict.fromkeys(splits):
+        rows = completed(catalog.tasks(url, split, token), split)
+        tasks += [{**task, "split": task.get("split") or split} for task in rows]
+    return tasks
 
 
-def _records(folder: Path, keys: Sequence[Done]) -> list[dict[str, Any]]:
-    """What of the folder's records matters for these rollouts: their keys' parts and the reward."""
-    wanted = {key.task_id for key in keys}
-    kept = ("task_id", "metadata", "trial", "surface", "max_seconds", "agent", "reward")
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # a torn tail is what a killed run leaves
-        return [
-            {name: record.get(name) for name in kept if name in record}
-            for record in load([folder])
-            if record.get("task_id") in wanted
-        ]
+def _earlier(folder: Path, keys: Collection[Done]) -> list[dict[str, Any]]:
+    """What matters of the folder's records of these rollouts: every void one, and the first graded one of each."""
+    kept = []
+    graded = set()
+    for record in load([folder]):
+        key = record_key(record)
+        if key not in keys or key in graded:
+            continue
+        if record.get("reward") is not None:
+            graded.add(key)
+        kept.append({name: record[name] for name in _KEPT if name in record})
+    return kept

@@ -31,6 +31,7 @@ session
 fleet
 catalog coworkers records notes
 agents
+void report
 episode jobs
 crew calibrate review derive check
 run trl

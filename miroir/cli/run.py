@@ -13,7 +13,7 @@ from ..errors import InvalidArgument
 if TYPE_CHECKING:
     from ..agents import Agent
     from ..coworkers import CoworkerModel
-    from ..crew import Progress
+    from ..report import Progress
     from ..wire import Task
 
 HELP = "play every task k times over a fleet and save the records"

@@ -1,0 +1,88 @@
+"""What a run tells: how far it is, and in the end what came of its episodes."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+_REASON = 200  # characters of a void's reason that are told
+
+
+@dataclass(frozen=True)
+class Progress:
+    """How far a run has come, in rollouts; `void` counts attempts, times are in seconds."""
+
+    done: int
+    total: int
+    successes: int
+    void: int
+    elapsed_s: float
+
+    @property
+    def rate(self) -> float:
+        """Rollouts a second."""
+        return self.done / self.elapsed_s if self.elapsed_s > 0 else 0.0
+
+    @property
+    def left_s(self) -> float | None:
+        """The time left at this rate, None before there is one."""
+        return (self.total - self.done) / self.rate if self.rate else None
+
+
+@dataclass
+class SplitTotals:
+    """The graded and void episodes of one split."""
+
+    tasks: set[str] = field(default_factory=set)
+    graded: int = 0
+    successes: int = 0
+    harmful: int = 0
+    void: int = 0
+    rewards: float = 0.0
+
+    def add(self, record: Mapping[str, Any]) -> None:
+        """Count a record."""
+        self.tasks.add(record["task_id"])
+        if record.get("reward") is None:
+            self.void += 1
+            return
+        metadata = record.get("metadata") or {}
+        self.graded += 1
+        self.rewards += float(record["reward"])
+        self.successes += bool(metadata.get("success"))
+        self.harmful += bool(metadata.get("harm"))
+
+
+@dataclass
+class Report:
+    """What came of a run's rollouts, those that were done before it included.
+
+    `earlier` counts these, `unfinished` the rollouts that are still void, with `reasons` for their last attempts.
+    """
+
+    splits: dict[str, SplitTotals] = field(default_factory=dict)
+    earlier: int = 0
+    unfinished: int = 0
+    reasons: Counter[str] = field(default_factory=Counter)
+    stats: Mapping[str, Any] = field(default_factory=dict)
+
+    def add(self, record: Mapping[str, Any]) -> None:
+        """Count a record."""
+        self.splits.setdefault(record.get("split") or "-", SplitTotals()).add(record)
+
+    def give_up(self, record: Mapping[str, Any]) -> None:
+        """Count a void record that will not be played again."""
+        self.unfinished += 1
+        self.reasons[str(record["metadata"]["void_reason"])[:_REASON]] += 1
+
+    def table(self) -> str:
+        """The splits as a text table."""
+        rows: list[tuple[str, ...]] = [("split", "tasks", "graded", "success", "reward", "harm", "void")]
+        for name, totals in sorted(self.splits.items()):
+            n = totals.graded
+            shares = (f"{part / n:.2f}" if n else "-" for part in (totals.successes, totals.rewards, totals.harmful))
+            rows.append((name, str(len(totals.tasks)), str(n), *shares, str(totals.void)))
+        widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
+        return "\n".join("  ".join([row[0].ljust(widths[0]), *map(str.rjust, row[1:], widths[1:])]) for row in rows)
