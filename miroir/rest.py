@@ -35,14 +35,17 @@ def is_private(url: str) -> bool:
     return address.is_private or address.is_loopback or address.is_link_local
 
 
-def token_from(variable: str | None) -> str | None:
-    """The token that an environment variable holds, None when none is named; InvalidArgument when it holds none."""
+def secret_from(variable: str | None) -> str | None:
+    """The token or key that an environment variable holds, None when none is named; InvalidArgument when it is empty.
+
+    The line break of the file that it came from is no part of it.
+    """
     if variable is None:
         return None
-    token = os.environ.get(variable)
-    if not token:
-        raise InvalidArgument(f"the environment variable {variable} holds no token; set it to the servers' token")
-    return token
+    secret = os.environ.get(variable, "").strip()
+    if not secret:
+        raise InvalidArgument(f"the environment variable {variable} is empty or not set; put the secret into it")
+    return secret
 
 
 def bearer(token: str | None) -> dict[str, str]:

@@ -64,8 +64,8 @@ def test_a_pool_without_a_file_prints_its_urls(
     [
         (["--env", "office"], "how many servers? add -n N"),
         (["--env", "office", "-n", "0"], "a pool of 0 has no container; ask for at least 1"),
-        (["--env", "office", "-n", "1", "--token-env", "NO_TOKEN"], "variable NO_TOKEN holds no token"),
-        (["--status", "http://127.0.0.1:9", "--token-env", "NO_TOKEN"], "variable NO_TOKEN holds no token"),
+        (["--env", "office", "-n", "1", "--token-env", "NO_TOKEN"], "variable NO_TOKEN is empty or not set"),
+        (["--status", "http://127.0.0.1:9", "--token-env", "NO_TOKEN"], "variable NO_TOKEN is empty or not set"),
         (["--env", "office", "-n", "1", "--urls", "/nonexistent/urls.txt"], "name a file in a writable folder"),
         (["--env", "office", "-n", "1", "--max-sessions", "0"], "max_sessions is 0"),
         (["--env", "nowhere", "-n", "2"], "no environment 'nowhere'"),

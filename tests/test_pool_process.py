@@ -217,7 +217,7 @@ def test_bad_arguments_are_refused_before_anything_starts(tmp_path: Path, monkey
     (tmp_path / "file").write_text("mine")
     with pytest.raises(InvalidArgument, match="a pool of 0 has no container"):
         Pool(engine(), n=0)
-    with pytest.raises(InvalidArgument, match="variable POOL_TOKEN holds no token"):
+    with pytest.raises(InvalidArgument, match="variable POOL_TOKEN is empty or not set"):
         engine(token_env="POOL_TOKEN")
     with pytest.raises(InvalidArgument, match="max_sessions is 0"):
         engine(max_sessions=0)

@@ -144,3 +144,14 @@ def test_no_proxy_is_asked_for_a_private_host(monkeypatch) -> None:
     monkeypatch.setenv("all_proxy", "http://127.0.0.1:9")
     with answering(ok(b"1")) as url:
         assert rest.get(url) == 1
+
+
+def test_a_secret_comes_from_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A named variable must hold something; the line break of a file is no part of it."""
+    monkeypatch.setenv("SOME_SECRET", "s3cret\n")
+    monkeypatch.setenv("NO_SECRET", " \n")
+
+    assert rest.secret_from("SOME_SECRET") == "s3cret"
+    assert rest.secret_from(None) is None
+    with pytest.raises(InvalidArgument, match="the environment variable NO_SECRET is empty or not set; put the secret"):
+        rest.secret_from("NO_SECRET")

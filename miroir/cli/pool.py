@@ -79,10 +79,10 @@ def _say(text: str) -> None:
 
 def _status(args: argparse.Namespace) -> int:
     from ..pool.status import read_statuses, table
-    from ..rest import token_from
+    from ..rest import secret_from
     from ..urls import Source, from_words
 
     urls = Source.of(from_words(args.status)).read()
-    statuses = read_statuses(urls, token_from(args.token_env))
+    statuses = read_statuses(urls, secret_from(args.token_env))
     print(json.dumps([asdict(status) for status in statuses], indent=2) if args.json else table(statuses))
     return 0 if all(status.healthy for status in statuses) else 1

@@ -15,7 +15,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from ..errors import InvalidArgument
-from ..rest import token_from
+from ..rest import secret_from
 from .deathpipe import DeathPipe
 from .logfile import LogFile
 from .slot import Container, Timing
@@ -44,7 +44,7 @@ class ProcessEngine(Supervisor):
         serve: Sequence[str] = SERVE,
     ) -> None:
         super().__init__(re.sub(r"\W+", "-", env.rpartition(":")[2]) or "env", timing or Timing())
-        token_from(token_env)  # a server without its token would only say so in its log
+        secret_from(token_env)  # a server without its token would only say so in its log
         if max_sessions is not None and max_sessions < 1:
             raise InvalidArgument(f"max_sessions is {max_sessions}; a server needs at least 1")
         self._argv = [*serve, env, "--port", "0"]
