@@ -32,6 +32,7 @@ from .escalate import EscalateOverdue
 from .expenses import ReconcileExpenses
 from .handbook import AnswerFromHandbook
 from .handover import HandOverProject
+from .onboard import OnboardNewcomer
 from .reassign import ReassignByRules
 from .recall import RecallMistakenShare
 from .reschedule import RescheduleByReply
@@ -58,4 +59,5 @@ TEMPLATES: tuple[Template, ...] = (
     HandOverProject(),
     ReconcileExpenses(),
     RescheduleByReply(),
+    OnboardNewcomer(),
 )
