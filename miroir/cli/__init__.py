@@ -17,7 +17,7 @@ from importlib.metadata import version
 from ..errors import MiroirError
 
 # Each names a module of this package with `HELP`, `add_arguments(parser)` and `command(args) -> int`.
-COMMANDS = ("serve", "pool", "calibrate")
+COMMANDS = ("demo", "serve", "pool", "tasks", "run", "calibrate", "derive")
 
 
 def parser() -> argparse.ArgumentParser:

@@ -1,0 +1,88 @@
+"""Texts that must not reach a trainer: what is to be redacted, what marks a leak, and what the grader wrote."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+from ..errors import InvalidArgument, RecordError
+from .conversation import Conversation
+
+REDACTED = "[redacted]"
+_TELLING = 24  # characters from which a grader's text is no chance match
+
+
+class Redaction:
+    """Regular expressions whose matches are replaced, in messages and in arguments."""
+
+    def __init__(self, patterns: Sequence[str]) -> None:
+        self.count = 0
+        try:
+            self._patterns = [re.compile(pattern) for pattern in patterns]
+        except re.error as error:
+            raise InvalidArgument(f"{error.pattern!r} is no regular expression ({error}); mend it") from error
+
+    def apply(self, spoken: Conversation) -> None:
+        """Redact the conversation in place."""
+        if not self._patterns:
+            return
+        for message in spoken.messages:
+            for key in ("content", "reasoning_content"):
+                if key in message:
+                    message[key] = self._text(message[key])
+            for call in message.get("tool_calls", ()):
+                call["function"]["arguments"] = self._value(call["function"]["arguments"])
+
+    def _value(self, value: Any) -> Any:
+        if isinstance(value, str):
+            return self._text(value)
+        if isinstance(value, Mapping):
+            return {key: self._value(item) for key, item in value.items()}
+        return [self._value(item) for item in value] if isinstance(value, list) else value
+
+    def _text(self, text: str) -> str:
+        for pattern in self._patterns:
+            text, count = pattern.subn(REDACTED, text)
+            self.count += count
+        return text
+
+
+def refuse_canaries(canaries: Iterable[str], spoken: Conversation, episode_id: str) -> None:
+    """RecordError, naming the episode, where a canary occurs anywhere in the conversation or its tools."""
+    for canary in canaries:
+        if any(canary in text for text in (*_texts(spoken), spoken.tools.text)):
+            raise RecordError(
+                f"the canary {canary!r:.60} is in episode {episode_id}: what it marks has leaked; find out how first"
+            )
+
+
+def holds_grader_text(record: Mapping[str, Any], spoken: Conversation) -> bool:
+    """Whether the model was told a detail of the grader's checks or harms."""
+    metadata = record.get("metadata") or {}
+    findings = [*(metadata.get("checks") or ()), *(metadata.get("harms") or ())]
+    details = {detail for finding in findings if len(detail := str(finding.get("detail") or "")) >= _TELLING}
+    if not details:
+        return False
+    text = "\n".join(message["content"] for message in spoken.messages if message["role"] != "assistant")
+    return any(detail in text for detail in details)
+
+
+def _texts(spoken: Conversation) -> Iterator[str]:
+    for message in spoken.messages:
+        yield message["content"]
+        yield message.get("reasoning_content", "")
+        for call in message.get("tool_calls", ()):
+            yield from _strings(call["function"]["arguments"])
+
+
+def _strings(value: Any) -> Iterator[str]:
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, Mapping):
+        for key, item in value.items():
+            yield key
+            yield from _strings(item)
+    elif isinstance(value, list):
+        for item in value:
+            yield from _strings(item)

@@ -1,0 +1,111 @@
+"""Reviewers' notes on episodes: one JSON line each, appended beside the traces and never in them.
+
+A note names its episode and the SHA-256 of the record that was read, so that a verdict on a record that has changed
+since counts for nothing. The shape is in `miroir/serve/PROTOCOL.md`.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any, TypedDict, cast
+
+from .errors import RecordError
+from .records.canonical import canonical
+from .wire import encode
+
+NOTE_SCHEMA = 1
+
+Reviewed = tuple[str, str]  # episode_id and record_sha256
+
+
+class Note(TypedDict):
+    """What one reviewer said of an episode, at one step or (`step` null) as a whole."""
+
+    schema: int
+    episode_id: str
+    record_sha256: str
+    at: str
+    reviewer: str
+    labels: list[str]
+    grade_right: bool | None
+    step: int | None
+    text: str
+
+
+_TYPES: Mapping[str, tuple[type, ...]] = {
+    "episode_id": (str,),
+    "record_sha256": (str,),
+    "reviewer": (str,),
+    "grade_right": (bool, type(None)),
+    "step": (int, type(None)),
+}
+
+
+def record_sha256(record: Mapping[str, Any]) -> str:
+    """SHA-256 in hex of the record's canonical JSON."""
+    return hashlib.sha256(canonical(record)).hexdigest()
+
+
+def read_notes(path: str | os.PathLike[str]) -> list[Note]:
+    """The notes of a file, in their order; RecordError where it is unreadable or a line is no note.
+
+    A last line without its newline is one that a reviewer's page was still writing: it is left out.
+    """
+    try:
+        lines = Path(path).read_text(encoding="utf-8").split("\n")
+    except (OSError, UnicodeDecodeError) as error:
+        reason = error.strerror if isinstance(error, OSError) else "not UTF-8"
+        raise RecordError(f"the notes {os.fspath(path)} cannot be read: {reason}; name a notes file") from error
+    return [_note(line, f"{os.fspath(path)}:{number}") for number, line in enumerate(lines[:-1], 1) if line.strip()]
+
+
+def verdicts(notes: Iterable[Note]) -> dict[Reviewed, bool]:
+    """Whether the grade was right, by episode and record hash; false where any reviewer holds it to be wrong.
+
+    Of a reviewer's notes on an episode the last at each step holds.
+    """
+    holding: dict[tuple[Reviewed, str, int | None], bool | None] = {}
+    for note in notes:
+        place = ((note["episode_id"], note["record_sha256"]), note["reviewer"], note.get("step"))
+        holding[place] = note.get("grade_right")
+    said: dict[Reviewed, bool] = {}
+    for (reviewed, _, _), right in holding.items():
+        if right is not None:
+            said[reviewed] = said.get(reviewed, True) and right
+    return said
+
+
+def append_note(path: str | os.PathLike[str], note: Note) -> None:
+    """Append the note as one line, in one write; RecordError, with nothing written, for what is no note."""
+    line = encode(_checked(dict(note), "a note")).encode() + b"\n"
+    try:
+        with Path(path).open("ab", buffering=0) as file:
+            file.write(line)
+    except OSError as error:
+        raise RecordError(
+            f"the note was not saved to {os.fspath(path)}: {error.strerror}; name another file"
+        ) from error
+
+
+def _note(line: str, place: str) -> Note:
+    try:
+        value = json.loads(line)
+    except (ValueError, RecursionError) as error:
+        raise RecordError(f"{place}: not JSON; repair or remove the line") from error
+    return _checked(value, place)
+
+
+def _checked(value: Any, place: str) -> Note:
+    if not isinstance(value, dict):
+        raise RecordError(f"{place}: not a note, which is a JSON object; repair or remove it")
+    schema = value.get("schema", NOTE_SCHEMA)
+    if isinstance(schema, int) and schema > NOTE_SCHEMA:
+        raise RecordError(f"{place}: a note of schema {schema}, where this miroir reads {NOTE_SCHEMA}; upgrade miroir")
+    for name, types in _TYPES.items():
+        if type(value.get(name)) not in types:
+            raise RecordError(f"{place}: not a note: its {name} is {value.get(name)!r:.60}; repair or remove it")
+    return cast("Note", value)
