@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-import json
 import re
+from collections.abc import Callable
 from typing import Any
 
 from ..wire import encode
 
+_quick: Callable[[Any], bytes] | None
 try:
-    import orjson
+    from orjson import dumps as _quick
 except ImportError:  # the extra `fast`
-    orjson = None  # type: ignore[assignment]
+    _quick = None
 
-_FAST = orjson is not None
-_CANONICAL = json.JSONEncoder(sort_keys=True, separators=(",", ":"), ensure_ascii=False)
 _EXPONENT = re.compile(rb"[:,\[]-?\d[\d.]*e")
 
 
@@ -23,27 +22,12 @@ def encoded(value: Any, *, exponents: bool = True) -> bytes:
 
     `exponents` says whether numbers in it may have one: orjson writes 1e-7 where the standard library writes 1e-07.
     """
-    if _FAST and not exponents:
+    if _quick is not None and not exponents:
         try:
-            data: bytes = orjson.dumps(value)
+            return _quick(value)
         except TypeError:  # integers beyond 64 bits, lone surrogates
             pass
-        else:
-            return data
     return encode(value).encode()
-
-
-def canonical(value: Any) -> bytes:
-    """The value with its keys sorted, in UTF-8: equal values give equal bytes."""
-    if _FAST:
-        try:
-            data: bytes = orjson.dumps(value, option=orjson.OPT_SORT_KEYS)
-        except TypeError:
-            pass
-        else:
-            if not has_exponent(data):
-                return data
-    return _CANONICAL.encode(value).encode(errors="surrogatepass")
 
 
 def has_exponent(data: bytes) -> bool:

@@ -10,8 +10,9 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from ..errors import InvalidArgument, MissingExtra
+from ..records.canonical import canonical
 from .conversation import Conversation
-from .encoding import canonical, has_exponent
+from .encoding import has_exponent
 from .toolset import Toolset
 
 BOUNDS = (1024, 4096, 8192, 32768)  # tokens; the first is what TRL's trainers cut at unless told otherwise

@@ -23,7 +23,7 @@ _LONGEST = 32  # characters before the e of a float
 _CANDIDATES = 64
 
 
-def canonical(record: Mapping[str, Any]) -> bytes:
+def canonical(record: Mapping[str, Any] | list[Any]) -> bytes:
     """The record's JSON with sorted keys and no blanks in UTF-8, lone surrogates let through.
 
     RecursionError where it is nested too deeply.
