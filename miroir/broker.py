@@ -18,7 +18,7 @@ from typing import Any
 from . import descriptors, handshake
 from .deadlines import Deadlines
 from .desk import Desk
-from .errors import InvalidArgument, MiroirError, NoFreeContainer, UrlFileError
+from .errors import InvalidArgument, MiroirError, NoFreeContainer
 from .lease import Lease
 from .probe import Prober
 from .schedule import Outcome, Release
@@ -26,10 +26,8 @@ from .urls import Source, Urls
 
 LINGER_S = 1.0
 WATCH_S = 0.25
-REREAD_S = 2.0
 
 _log = logging.getLogger("miroir.lease")
-_process_id = uuid.uuid4().hex  # what this process calls itself where it waits
 
 
 class Broker:
@@ -59,12 +57,13 @@ class Broker:
         self._prober: Prober | None = None
         self._read_at = time.monotonic()
         self._dialling = handshake.Dialling()
+        self._name = uuid.uuid4().hex  # what it calls itself where it waits
 
     def lease(self, *, wait_busy: bool = True, timeout_s: float = 600.0) -> Lease:
         """A session on a free container; NoFreeContainer after `timeout_s` seconds, ConnectionFailed if all refuse."""
         timeout_s = min(timeout_s, threading.TIMEOUT_MAX)
         began = time.monotonic()
-        self._reread(began)
+        self._catch_up()
         descriptors.require(*self._desk.demand())
         waiter = self._desk.join(wait_busy=wait_busy)
         try:
@@ -128,17 +127,16 @@ class Broker:
         """
         return self._desk.stats()
 
-    def _reread(self, now: float) -> None:
+    def _catch_up(self) -> None:
         """Look at the source in the caller's thread when no broker thread has been watching it."""
         with self._lock:
-            if self._thread is not None or now - self._read_at < REREAD_S:
+            now = time.monotonic()
+            if self._thread is not None or now - self._read_at < WATCH_S:
                 return
             self._read_at = now
-        try:
-            urls = self._source.read()
-        except UrlFileError:
-            return  # a bad moment: the last good list stays
-        self._desk.update(urls)
+        urls = self._source.caught_up()
+        if urls is not None:
+            self._desk.update(urls)
 
     def _attend(self) -> None:
         """See to it that the broker's thread runs and looks again."""
@@ -149,7 +147,7 @@ class Broker:
 
     def _start(self) -> None:
         try:
-            prober = Prober(self._token, waiting=_process_id, timeout_s=self.deadlines.health_s)
+            prober = Prober(self._token, waiting=self._name, timeout_s=self.deadlines.health_s)
         except OSError as error:
             if error.errno in descriptors.EXHAUSTED:
                 raise descriptors.exhausted(sum(self._desk.demand())) from error
@@ -222,7 +220,7 @@ class Broker:
         """Open a session on the container for the first waiter."""
         began = time.monotonic()
         attempt = handshake.attempt(
-            url, self._token, waiting=_process_id, timeout_s=self.deadlines.handshake_s, dialling=self._dialling
+            url, self._token, waiting=self._name, timeout_s=self.deadlines.handshake_s, dialling=self._dialling
         )
         if attempt.reason:
             _log.info("%s cannot be leased: %s", url, attempt.reason)
@@ -277,8 +275,8 @@ def shared(urls: Urls, token: str | None, deadlines: Deadlines) -> Broker:
 
 
 def _begin_anew() -> None:
-    global _shared_lock, _process_id
-    _shared_lock, _process_id = threading.Lock(), uuid.uuid4().hex
+    global _shared_lock
+    _shared_lock = threading.Lock()
     for broker in list(_brokers):
         if broker._prober is not None:
             broker._prober.close()

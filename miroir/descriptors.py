@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import errno
-import os
 import resource
+from pathlib import Path
 
 from .errors import DescriptorLimit
 
@@ -17,7 +17,7 @@ def require(sessions: int, more: int) -> None:
     limit, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     if limit == resource.RLIM_INFINITY or PER_SESSION * (sessions + more) <= limit // 2:
         return  # counting what is open costs a millisecond
-    if len(os.listdir("/dev/fd")) + PER_SESSION * more > limit:
+    if sum(1 for _ in Path("/dev/fd").iterdir()) + PER_SESSION * more > limit:
         raise exhausted(sessions + more)
 
 

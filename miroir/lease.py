@@ -41,7 +41,11 @@ class Lease:
             self._open = False
             self.giver.release(self, reusable=reusable, free=free, fault=fault)
 
-    def __del__(self) -> None:
+    def forget(self) -> None:
+        """Give it back from a finalizer: its connection is cut, without a closing handshake."""
         if self._open and self._pid == os.getpid():
             self._open = False
             self.giver.drop(self)
+
+    def __del__(self) -> None:
+        self.forget()

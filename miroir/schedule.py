@@ -20,6 +20,7 @@ from .wire import Health
 
 LOOK_S = 1.0  # how long a plan holds when nothing happens
 HEDGE_S = 0.25  # a handshake that takes longer is raced by another
+HANGS_S = 2.0  # one that takes longer says that its container is unwell
 FRESH_S = 1.0  # how long what was seen of a container is believed
 IMPATIENT_S = 2.4  # what unhealthy containers may cost a lease that does not wait
 MAX_PROMISING = 64  # handshakes at once, those that hang not counted
@@ -155,12 +156,19 @@ class Schedule:
         """What to do at `now` for those who wait; every probe and opening in it counts as begun."""
         if not self.line:
             return Plan([], [], 60.0)
+        self._expose_hanging(now)
         opened, missing = self._plan_openings(now)
         probed = self._plan_probes(now, missing) if missing > 0 else []
         again_s = HEDGE_S / 10 if self._opening else LOOK_S
         if missing > 0:
             again_s = min(again_s, self._search.again_s(now))
         return Plan(probed, opened, again_s)
+
+    def _expose_hanging(self, now: float) -> None:
+        """Count a container as sick whose handshake hangs; should it come about after all, that is forgotten."""
+        for node in self._opening.values():
+            if not node.held and node.fault is None and now - node.openings[0] > HANGS_S:
+                self._fail(node, Fault.SICK, f"its handshake has not been answered for {HANGS_S:g} s", now)
 
     def _plan_openings(self, now: float) -> tuple[list[str], int]:
         """The sessions to open now, and how many more are wanted than there are containers known to be free."""

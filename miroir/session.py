@@ -273,8 +273,8 @@ class Session:
         return f"<miroir.Session {self.url} {state}>"
 
     def __del__(self) -> None:
-        # The lease gives itself back; what is left to do here is to say that somebody forgot it.
         if not getattr(self, "_closed", True) and not self._dialogue.inherited:
+            self._lease.forget()  # at once: whoever records the warning keeps this session
             warnings.warn(f"{self!r} was dropped without close()", ResourceWarning, source=self, stacklevel=2)
 
     def _need_episode(self) -> None:

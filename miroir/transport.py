@@ -33,9 +33,7 @@ USER_TIMEOUT_MS = 30_000
 _BUFFERED = 65_536  # bytes that the socket's buffer takes without a reader at the other end
 _INTERRUPTED = "a call on it was interrupted while its reply was owed"
 
-_silent = logging.getLogger("miroir.websockets")
-_silent.addHandler(logging.NullHandler())
-_silent.propagate = False
+_silent = logging.Logger("websockets", logging.CRITICAL + 1)  # it would write headers, and with them the token
 _sockets: weakref.WeakSet[socket.socket] = weakref.WeakSet()  # every one that is a lease, or is becoming one
 
 

@@ -116,6 +116,10 @@ class Source(ABC):
     def changed(self) -> list[str] | None:
         """The new list when it is another than the last one, else None; a bad moment changes nothing."""
 
+    def caught_up(self) -> list[str] | None:
+        """The same for who has not watched it lately: a file is believed as it stands, a name is not waited for."""
+        return self.changed()
+
 
 class _ListSource(Source):
     """Base URLs given outright; they never change."""
@@ -173,6 +177,15 @@ class _FileSource(_Watched):
         self._moving, self._since, self._settled = _signature(self._path), self._clock(), None
         self._urls = read_urls(self._path)
         return list(self._urls)
+
+    def caught_up(self) -> list[str] | None:
+        if self._settled is not None and _signature(self._path) == self._settled:
+            return None
+        try:
+            return self.read()
+        except UrlFileError as error:
+            self._bad(error)
+            return None
 
     def changed(self) -> list[str] | None:
         signature, now = _signature(self._path), self._clock()

@@ -42,6 +42,7 @@ class Container:
         self.token: str | None = None  # which the handshake must bring
         self.headers: dict[str, str] = {}  # of the last request
         self.paths: list[str] = []
+        self.done = False  # what the state says, whatever was played
         self.url = ""
         self.active = 0
         self.most = 0
@@ -75,7 +76,7 @@ class Container:
             else:
                 self.asked["handshake"] += 1
                 await self._websocket(reader, writer, headers)
-        except (asyncio.IncompleteReadError, OSError, asyncio.LimitOverrunError):
+        except (asyncio.IncompleteReadError, OSError, asyncio.LimitOverrunError, asyncio.CancelledError):
             pass
         finally:
             self.writers.discard(writer)
@@ -152,7 +153,7 @@ class Container:
         if frame["type"] == "state":
             others = [time.monotonic() - at for name, at in self.waiting.items() if name != state["client"]]
             wanted_s = min((ago for ago in others if ago < 60), default=None)
-            told = {"episode_id": state["episode_id"], "done": state["done"], "step_count": 0}
+            told = {"episode_id": state["episode_id"], "done": self.done or state["done"], "step_count": 0}
             return {"type": "state", "data": told if self.mode == "plain" else {**told, "wanted_s": wanted_s}}
         if frame["type"] == "reset":
             state |= {"episode_id": data["episode_id"], "done": False}
@@ -178,7 +179,8 @@ class Container:
 class FakeFleet:
     """Containers served by a thread of their own, from `with` to its end."""
 
-    def __init__(self, *modes: str, slots: int = 1) -> None:
+    def __init__(self, *modes: str, slots: int = 1, host: str = "127.0.0.1") -> None:
+        self._host = host
         self.containers = [Container(mode, slots) for mode in modes]
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._run, name="fakefleet", daemon=True)
@@ -256,8 +258,9 @@ class FakeFleet:
 
     async def _start(self) -> None:
         for container in self.containers:
-            server = await asyncio.start_server(container.serve, "127.0.0.1", 0, limit=2**27, backlog=512)
-            container.url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
+            server = await asyncio.start_server(container.serve, self._host, 0, limit=2**27, backlog=512)
+            name = f"[{self._host}]" if ":" in self._host else self._host
+            container.url = f"http://{name}:{server.sockets[0].getsockname()[1]}"
             self._servers.append(server)
 
 

@@ -432,3 +432,19 @@ def test_a_slow_resolver_holds_nobody_up() -> None:
     began = time.monotonic()
     assert source.changed() is None
     assert time.monotonic() - began < 0.4
+
+
+def test_a_file_is_believed_as_it_stands_by_who_did_not_watch_it(tmp_path: Path) -> None:
+    """After a pause its list is there at once; a bad moment changes nothing, and no change is none."""
+    path, clock = tmp_path / "urls.txt", Clock()
+    write_urls(path, ["http://a:1"])
+    source = Source.of(path, clock=clock)
+    source.read()
+    write_urls(path, ["http://b:1"])
+
+    assert source.caught_up() == ["http://b:1"]
+
+    path.write_text("")
+
+    assert source.caught_up() is None
+    assert Source.of(["http://a:1"]).caught_up() is None
