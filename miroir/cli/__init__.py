@@ -11,6 +11,7 @@ import importlib
 import logging
 import os
 import sys
+import warnings
 from collections.abc import Sequence
 from importlib.metadata import version
 
@@ -33,10 +34,20 @@ def parser() -> argparse.ArgumentParser:
     return top
 
 
+def _warn(message: Warning | str, *_: object, **__: object) -> None:
+    print(f"warning: {message}", file=sys.stderr)
+
+
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command line; the exit code."""
     args = parser().parse_args(argv)
     logging.basicConfig(format="%(levelname)s %(name)s: %(message)s", level=logging.WARNING)
+    with warnings.catch_warnings():
+        warnings.showwarning = _warn
+        return _run(args)
+
+
+def _run(args: argparse.Namespace) -> int:
     try:
         code: int = args.run(args)
         sys.stdout.flush()

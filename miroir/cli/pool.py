@@ -42,9 +42,11 @@ def command(args: argparse.Namespace) -> int:
 def _run(args: argparse.Namespace) -> int:
     from ..pool import Pool, ProcessEngine, Timing
     from ..pool.signals import stopped_by_signals
+    from ..serve.names import reference
 
     if args.n is None:
         raise InvalidArgument("how many servers? add -n N")
+    reference(args.env)  # a name that no server could know
     engine = ProcessEngine(
         args.env,
         token_env=args.token_env,

@@ -3,21 +3,20 @@
 from __future__ import annotations
 
 import argparse
-import os
 import sys
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from ..errors import InvalidArgument
 
 if TYPE_CHECKING:
     from ..agents import Agent
     from ..coworkers import CoworkerModel
-    from ..report import Progress
+    from ..report import Report
     from ..wire import Task
 
 HELP = "play every task k times over a fleet and save the records"
-LINE_EVERY_S = 5.0
+_REASONS = 3  # of voids that are told
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -55,17 +54,19 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def command(args: argparse.Namespace) -> int:
     """Run it; 0 when every episode is graded, 1 when some is still void."""
+    from ..rest import secret_from
     from ..run import run
     from ..urls import from_words
+    from .progress import shown
+    from .signals import interruptible
 
     tasks = _tasks(args)
-    agent = _agent(args)
-    with _shown() as progress:
+    with interruptible(), shown() as progress:
         report = run(
             from_words(args.urls),
             args.out,
-            agent,
-            token=secret(args.token_env),
+            _agent(args),
+            token=secret_from(args.token_env),
             splits=args.split or ("train",),
             tasks=tasks,
             task_ids=args.task,
@@ -81,21 +82,17 @@ def command(args: argparse.Namespace) -> int:
             progress=progress,
         )
     print(report.table())
+    _tell(report)
+    return 1 if report.unfinished else 0
+
+
+def _tell(report: Report) -> None:
     if report.earlier:
         print(f"{report.earlier} rollouts had a graded record before", file=sys.stderr)
     if report.unfinished:
         print(f"{report.unfinished} rollouts are still void; the same command runs them again", file=sys.stderr)
-    return 1 if report.unfinished else 0
-
-
-def secret(name: str | None) -> str | None:
-    """The value of the environment variable that holds a secret."""
-    if name is None:
-        return None
-    value = os.environ.get(name)
-    if not value:
-        raise InvalidArgument(f"the environment variable {name} is not set; put the secret there")
-    return value
+    for reason, count in report.reasons.most_common(_REASONS):
+        print(f"  {count} x {reason}", file=sys.stderr)
 
 
 def _tasks(args: argparse.Namespace) -> Sequence[Task] | None:
@@ -112,27 +109,38 @@ def _tasks(args: argparse.Namespace) -> Sequence[Task] | None:
 def _agent(args: argparse.Namespace) -> Agent:
     from ..agents import ChatAgent, load_agent, parse_options
     from ..chat import ChatClient
+    from ..rest import secret_from
 
     if (args.agent is None) == (args.model is None):
         raise InvalidArgument("who plays? give --agent SPEC, or --model M with --base-url U")
     if args.agent is not None:
+        if args.param:
+            raise InvalidArgument("--param belongs to --model; write an agent's options as module:function?name=value")
         return load_agent(args.agent)
     if args.base_url is None:
         raise InvalidArgument(f"where is {args.model}? give its endpoint with --base-url")
-    client = ChatClient(args.base_url, args.model, secret(args.api_key_env), params=parse_options(args.param))
+    client = ChatClient(args.base_url, args.model, secret_from(args.api_key_env), params=parse_options(args.param))
     client.check()
     return ChatAgent(client)
 
 
 def _coworker_model(args: argparse.Namespace) -> CoworkerModel | None:
+    """The coworkers' model, at an endpoint of its own or at the agent's."""
+    from ..chat import ChatClient
     from ..coworkers import CoworkerModel
+    from ..rest import secret_from
 
     if args.coworker_model is None:
         return None
-    base_url = args.coworker_base_url or args.base_url
+    base_url, key_env = args.coworker_base_url, args.coworker_api_key_env
+    if base_url is None:
+        base_url, key_env = args.base_url, key_env or args.api_key_env
     if base_url is None:
         raise InvalidArgument(f"where is {args.coworker_model}? give its endpoint with --coworker-base-url")
-    return CoworkerModel(base_url, args.coworker_model, secret(args.coworker_api_key_env))
+    key = secret_from(key_env)
+    with ChatClient(base_url, args.coworker_model, key) as client:
+        client.check()
+    return CoworkerModel(base_url, args.coworker_model, key)
 
 
 def _calibrated(args: argparse.Namespace) -> Callable[[list[Task]], list[Task]] | None:
@@ -147,39 +155,6 @@ def _shard(text: str | None) -> tuple[int, int] | None:
     if text is None:
         return None
     index, slash, count = text.partition("/")
-    if not (slash and index.isdigit() and count.isdigit()):
+    if not (slash and index.isdecimal() and count.isdecimal()):
         raise InvalidArgument(f"the shard {text!r} is not of the form i/n; write 0/4 to 3/4 for four hosts")
     return int(index), int(count)
-
-
-class _shown:  # noqa: N801 - used as a context manager
-    """Progress on stderr: a bar on a terminal, a line now and then elsewhere."""
-
-    def __enter__(self) -> Callable[[Progress], None]:
-        self._bar: Any = None
-        self._line_at = 0.0
-        if sys.stderr.isatty():
-            try:
-                from tqdm import tqdm
-            except ImportError:
-                pass
-            else:
-                self._bar = tqdm(unit="episode", dynamic_ncols=True, file=sys.stderr)
-        return self._told
-
-    def _told(self, now: Progress) -> None:
-        if self._bar is not None:
-            self._bar.total, self._bar.n = now.total, now.done
-            self._bar.set_postfix(success=now.successes, void=now.void, refresh=True)
-        elif now.done == now.total or now.elapsed_s >= self._line_at:
-            self._line_at = now.elapsed_s + LINE_EVERY_S
-            left = "" if now.left_s is None else f", {now.left_s:.0f} s left"
-            print(
-                f"{now.done}/{now.total} episodes, {now.successes} successful, {now.void} void, "
-                f"{now.rate:.1f} a second{left}",
-                file=sys.stderr,
-            )
-
-    def __exit__(self, *_: object) -> None:
-        if self._bar is not None:
-            self._bar.close()

@@ -13,17 +13,19 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("urls", nargs="+", metavar="URLS", help="a URL file, base URLs, or dns://name:port")
     parser.add_argument("--split", default="train", metavar="S", help="the split (default: train)")
     parser.add_argument("--token-env", metavar="NAME", help="the environment variable that holds the fleet's token")
-    parser.add_argument("--wait", type=float, default=10.0, metavar="S", help="give up when nothing is alive for so long")
+    parser.add_argument(
+        "--wait", type=float, default=10.0, metavar="S", help="give up when nothing is alive for so long"
+    )
     parser.add_argument("--json", action="store_true", help="one task a line, whole, as `miroir run --tasks` reads it")
 
 
 def command(args: argparse.Namespace) -> int:
     """Print the tasks."""
     from .. import catalog
+    from ..rest import secret_from
     from ..urls import Source, from_words
-    from .run import secret
 
-    token = secret(args.token_env)
+    token = secret_from(args.token_env)
     url = catalog.first_alive(Source.of(from_words(args.urls)).read(), token, wait_s=args.wait)
     tasks = catalog.tasks(url, args.split, token)
     if args.json:

@@ -9,11 +9,16 @@ from .environment import Environment
 BUNDLED = {"office": "miroir.envs.office:Office"}
 
 
-def find(name: str) -> type[Environment]:
-    """The environment class of that name; the current directory is importable. InvalidArgument when there is none."""
+def reference(name: str) -> str:
+    """The `package.module:Class` that the name stands for; InvalidArgument when it can stand for none."""
     if name not in BUNDLED and ":" not in name:
         raise InvalidArgument(f"no environment {name!r}; name one of {', '.join(BUNDLED)}, or package.module:Class")
-    found = locate(BUNDLED.get(name, name), "environment")
+    return BUNDLED.get(name, name)
+
+
+def find(name: str) -> type[Environment]:
+    """The environment class of that name; the current directory is importable. InvalidArgument when there is none."""
+    found = locate(reference(name), "environment")
     if not (isinstance(found, type) and issubclass(found, Environment)):
         raise InvalidArgument(f"{name!r} is no environment; name a subclass of miroir.serve.Environment")
     return found

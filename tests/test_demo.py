@@ -1,0 +1,71 @@
+"""The whole loop on the bundled world."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+from console import miroir
+
+from miroir.calibrate import read_calibration
+from miroir.demo import spread
+from miroir.records import load
+from miroir.wire import Task
+
+
+def tasks(count: int) -> list[Task]:
+    """So many tasks."""
+    return [{"id": str(index), "task_hash": "h", "instruction": ""} for index in range(count)]
+
+
+@pytest.mark.parametrize("count", [13, 24, 48, 49, 64, 100])
+def test_twelve_tasks_are_spread_over_the_list(count: int) -> None:
+    """Twelve different tasks from all parts of the list."""
+    indices = [int(task["id"]) for task in spread(tasks(count))]
+
+    assert len(set(indices)) == 12
+    assert indices == sorted(indices)
+    assert all(b - a in {count // 12, count // 12 + 1} for a, b in itertools.pairwise(indices))
+
+
+def test_a_short_list_is_taken_whole() -> None:
+    """Where there are no more than twelve tasks, all are played."""
+    assert spread(tasks(12)) == tasks(12)
+    assert spread(tasks(3)) == tasks(3)
+
+
+def test_the_demo_plays_the_whole_loop(tmp_path: Path) -> None:
+    """48 graded episodes of twelve tasks that vary, calibrated, in seconds; what it prints goes on from there."""
+    began = time.monotonic()
+    done = miroir("demo", "--dir", tmp_path / "demo")
+    took_s = time.monotonic() - began
+
+    records: list[dict[str, Any]] = list(load([tmp_path / "demo" / "traces"]))
+    calibration = read_calibration(tmp_path / "demo" / "calibration.json")
+    classes = [entry["class"] for entry in calibration["tasks"].values()]
+    assert done.returncode == 0, done.stderr
+    assert took_s < 60
+    assert len(records) == 48
+    assert len({(record["task_id"], record["trial"]) for record in records}) == 48
+    assert all(record["reward"] is not None for record in records)
+    assert len(classes) == 12
+    assert classes.count("learnable") >= 6
+    assert f"records: {tmp_path}/demo/traces" in done.stdout
+    assert "  miroir pool --env office -n 4 --urls " in done.stdout
+    assert all(entry in done.stdout for entry in calibration["tasks"])
+    assert done.stderr.count(" ready: http://127.0.0.1:") == 4
+    assert not (tmp_path / "demo" / "urls.txt").exists()
+
+
+def test_a_second_demo_plays_nothing_twice(tmp_path: Path) -> None:
+    """In the same folder the demo finds its records and shows them again."""
+    first, second = (miroir("demo", "--dir", tmp_path) for _ in range(2))
+
+    assert (first.returncode, second.returncode) == (0, 0)
+    assert first.stdout == second.stdout
+    assert len(list(load([tmp_path / "traces"]))) == 48
+    assert json.loads((tmp_path / "calibration.json").read_text())["model"] == "clumsy"
