@@ -23,6 +23,7 @@ from miroir.stats import (
     clustered,
     credible,
     detectable,
+    kappa,
     mcnemar,
     mixed,
     paired,
@@ -249,6 +250,43 @@ def test_mcnemar_refuses_negative_counts() -> None:
     """A negative count is a ValueError."""
     with pytest.raises(ValueError, match="discordant counts are not negative, got -1 and 2"):
         mcnemar(-1, 2)
+
+
+def test_kappa_is_agreement_beyond_chance() -> None:
+    """A hand-computed table, perfect agreement, none, and the tables for which it says nothing."""
+    found = kappa([[20, 5], [10, 15]])
+
+    assert found is not None
+    assert found.mean == pytest.approx(0.4)
+    assert kappa([[5, 0], [0, 5]]) == Estimate(1.0, 0.0, 1.0, 1.0)
+    assert kappa([[0, 5], [5, 0]]) == Estimate(-1.0, 0.0, -1.0, -1.0)
+    assert kappa([[7, 0], [0, 0]]) is None
+    assert kappa([[0, 0], [0, 0]]) is None
+
+
+@given(st.lists(st.integers(1, 60), min_size=9, max_size=9))
+def test_kappas_error_is_that_of_the_delta_method(counts: list[int]) -> None:
+    """The published formula agrees with numerical derivatives of kappa in the cells' shares."""
+    table = [counts[:3], counts[3:6], counts[6:]]
+    n = sum(counts)
+    shares = [count / n for count in counts]
+
+    def of(cells: list[float]) -> float:
+        rows = [sum(cells[3 * i : 3 * i + 3]) for i in range(3)]
+        chance = sum(rows[i] * sum(cells[i::3]) for i in range(3))
+        return (cells[0] + cells[4] + cells[8] - chance) / (1 - chance)
+
+    def slope(at: int, step: float = 1e-6) -> float:
+        moved = [[share + way * step * (i == at) for i, share in enumerate(shares)] for way in (1, -1)]
+        return (of(moved[0]) - of(moved[1])) / (2 * step)
+
+    slopes = [slope(at) for at in range(9)]
+    middle = sum(share * one for share, one in zip(shares, slopes, strict=True))
+    squares = sum(share * one**2 for share, one in zip(shares, slopes, strict=True))
+    found = kappa(table)
+
+    assert found is not None
+    assert found.error == pytest.approx(math.sqrt((squares - middle**2) / n), rel=1e-4, abs=1e-6)
 
 
 def test_paired_differences_are_taken_task_by_task() -> None:
