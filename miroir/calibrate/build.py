@@ -16,7 +16,7 @@ from .file import SCHEMA, write_calibration
 from .inputs import hashed
 from .suite import suite
 from .tables import suite_lines, summary, table
-from .tallies import KEYS, Tally, tally
+from .tallies import KEYS, Tally, tally_checked
 
 
 def run_calibrate(
@@ -56,7 +56,7 @@ def calibrate(
     files = sources(traces, suffixes(kind) if kind else SUFFIXES)
     with hashed(files) as hashes:
         records = _records(files, kind, report, skip_bad=skip_bad)
-        tallies = tally(records, agent=agent_filter, model=model_filter, versions=versions)
+        tallies = tally_checked(records, agent=agent_filter, model=model_filter, versions=versions)
         classes = {task_id: classify(one) for task_id, one in sorted(tallies.items())}
         k = _check_k(k, tallies, classes, report)
         group = _check_group(group, k)
@@ -77,10 +77,14 @@ def calibrate(
 def _records(
     files: Sequence[Source], kind: str | None, report: Report, *, skip_bad: bool
 ) -> Iterator[Mapping[str, Any]]:
-    if kind is None:
-        # no integer beyond 64 bits is among the numbers read here
-        yield from load(files, require=KEYS, skip_bad=skip_bad, exact=False, report=report)
-        return
+    """Records that have `KEYS`."""
+    if kind is not None:
+        return _converted(files, kind, report)
+    # no integer beyond 64 bits is among the numbers read here
+    return load(files, require=KEYS, skip_bad=skip_bad, exact=False, report=report)
+
+
+def _converted(files: Sequence[Source], kind: str, report: Report) -> Iterator[Mapping[str, Any]]:
     for source in files:
         report.files[source.name] = 0
         for record in convert(kind, source.name):
@@ -113,7 +117,7 @@ def _check_group(group: int | None, k: int) -> int:
 
 
 def _agent(tallies: Mapping[str, Tally]) -> dict[str, str | None]:
-    (name, model), *_ = next(iter(tallies.values())).agents
+    name, model = next(one.agent for one in tallies.values() if one.rewards)
     return {"name": name, "model": model}
 
 

@@ -66,7 +66,7 @@ def comparison_lines(compared: Mapping[str, Any]) -> str:
     lines = [
         f"against {compared['path']}: reward {mean:+.2f}{ends} over {compared['tasks']} tasks, "
         f"McNemar p {compared['mcnemar']:.3g}",
-        *(f"{len(compared[name])} {name}{_changes(compared[name])}" for name in ("regressions", "improvements")),
+        *(f"{name}: {len(compared[name])}{_changes(compared[name])}" for name in ("regressions", "improvements")),
     ]
     alone = [*compared["only_here"], *compared["only_there"]]
     if alone:
@@ -77,4 +77,4 @@ def comparison_lines(compared: Mapping[str, Any]) -> str:
 def _changes(changes: Mapping[str, tuple[float, float]]) -> str:
     if not changes:
         return ""
-    return ": " + named(f"{task_id} {old:.2f} -> {new:.2f}" for task_id, (old, new) in changes.items())
+    return f" ({named(f'{task_id} {old:.2f} -> {new:.2f}' for task_id, (old, new) in changes.items())})"

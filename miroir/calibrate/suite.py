@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from statistics import fmean
 from typing import Any
@@ -38,8 +39,8 @@ def suite(tallies: Mapping[str, Tally], classes: Mapping[str, str | None], k: in
         "harm_rate": harmed / n,
         "harm_rate_all": harmed_all / (n + void),
         "reward": _clustered(tally.rewards for tally in graded),
-        "pass@1": _clustered(_outcomes(tally) for tally in graded),
-        "pass@k": _clustered([value] for value in _scores(graded, pass_at, k)),
+        "pass@1": _probability(_outcomes(tally) for tally in graded),
+        "pass@k": _probability([value] for value in _scores(graded, pass_at, k)),
         "pass^k": _resampled(_scores(graded, pass_hat, k)),
         "pass@": _curve(graded, pass_at, k),
         "pass^": _curve(graded, pass_hat, k),
@@ -59,13 +60,26 @@ def _clustered(groups: Iterable[list[float]]) -> Estimate:
     return {**clustered(values)._asdict(), "tasks": len(values)}
 
 
+def _probability(groups: Iterable[list[float]]) -> Estimate:
+    estimate = _clustered(groups)
+    if estimate["error"] is None:
+        return estimate
+    return {**estimate, "low": max(0.0, estimate["low"]), "high": min(1.0, estimate["high"])}
+
+
 def _resampled(values: list[float]) -> Estimate:
     low, high = bootstrap(values) if len(values) > 1 else (None, None)
     return {"mean": fmean(values), "low": low, "high": high, "tasks": len(values)}
 
 
 def _curve(graded: list[Tally], score: Score, k: int) -> dict[str, float]:
-    return {str(size): fmean(_scores(graded, score, size)) for size in range(1, k + 1)}
+    """The mean score at 1 to k; tasks of the same counts are scored once."""
+    counts = Counter((len(tally.rewards), tally.successes) for tally in graded)
+    curve = {}
+    for size in range(1, k + 1):
+        scored = [(value, tasks) for (n, c), tasks in counts.items() if (value := score(n, c, size)) is not None]
+        curve[str(size)] = sum(value * tasks for value, tasks in scored) / sum(tasks for _, tasks in scored)
+    return curve
 
 
 def _scores(graded: list[Tally], score: Score, k: int) -> list[float]:

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
 from typing import Any
 
 from ..errors import InvalidArgument, RecordError
@@ -14,7 +13,6 @@ from .names import named
 
 KEYS = ("task_id", "reward", "metadata.task_hash", "metadata.success", "metadata.harm")
 LATEST = "latest"
-_NEVER = datetime.min.replace(tzinfo=UTC)
 
 Agent = tuple[str | None, str | None]  # name and model
 
@@ -33,31 +31,35 @@ class Tally:
     void: int = 0
     harmed_void: int = 0
     void_by: Counter[str] = field(default_factory=Counter)  # how void rollouts ended
-    agents: Counter[Agent] = field(default_factory=Counter)
     seconds: list[float] = field(default_factory=list)
     steps: list[float] = field(default_factory=list)
     tokens: list[float] = field(default_factory=list)
-    started: datetime = _NEVER  # the last rollout
+    started: str = ""  # the last rollout; ISO-8601 in UTC, which sorts as text
+    agent: Agent = (None, None)  # of the graded rollouts
 
     def add(self, record: Mapping[str, Any]) -> None:
         """Count one record of this version."""
         metadata = record["metadata"]
-        self.agents[_agent(record)] += 1
-        self.started = max(self.started, _started(record))
+        timings = record.get("timings")
+        if (started := _part(timings, "started_at", str)) and started > self.started:
+            self.started = started
         reward = record["reward"]
         if reward is None:
             self.void += 1
             self.harmed_void += metadata["harm"]
             self.void_by[str(metadata.get("ended_by"))] += 1
             return
+        self.agent = agent_of(record)
         self.rewards.append(float(reward))
         self.successes += metadata["success"]
         self.harmed += metadata["harm"]
-        self.seconds += _numbers(record, "timings", "episode_s")
-        self.steps += _numbers(record, "diagnostics", "steps")
-        used = _numbers(record, "usage", "prompt_tokens", "completion_tokens")
-        if used:
-            self.tokens.append(sum(used))
+        usage = record.get("usage")
+        if (seconds := _part(timings, "episode_s", float, int)) is not None:
+            self.seconds.append(seconds)
+        if (steps := _part(record.get("diagnostics"), "steps", int, float)) is not None:
+            self.steps.append(steps)
+        if (read := _part(usage, "prompt_tokens", int, float)) is not None:
+            self.tokens.append(read + (_part(usage, "completion_tokens", int, float) or 0))
 
 
 def tally(
@@ -73,25 +75,46 @@ def tally(
     whose last rollout started last) chooses where a task has several. RecordError where a record lacks what is needed,
     and where agents or versions are mixed and not chosen.
     """
+    return tally_checked(_checked(records), agent=agent, model=model, versions=versions)
+
+
+def tally_checked(
+    records: Iterable[Mapping[str, Any]],
+    *,
+    agent: str | None = None,
+    model: str | None = None,
+    versions: Collection[str] = (),
+) -> dict[str, Tally]:
+    """`tally`, for records that were found to have `KEYS` when they were loaded."""
     found: dict[str, dict[str, Tally]] = {}
-    for number, record in enumerate(records, 1):
-        required(record, f"record {number}", KEYS)
-        if not _chosen(_agent(record), agent, model):
-            continue
-        task_versions = found.setdefault(record["task_id"], {})
-        task_hash = record["metadata"]["task_hash"]
-        if task_hash not in task_versions:
-            task_versions[task_hash] = Tally(task_hash)
-        task_versions[task_hash].add(record)
-    _refuse_mixed_agents(found)
+    agents: Counter[Agent] = Counter()
+    for record in records:
+        who = agent_of(record)
+        if agent in (None, who[0]) and model in (None, who[1]):
+            if record["reward"] is not None or None not in who:  # a rollout can be void before its agent is known
+                agents[who] += 1
+            _version(found, record).add(record)
+        del record  # before the next one is parsed, which then takes its memory, still in the cache
+    _refuse_mixed_agents(agents)
     _refuse_unknown(versions, found)
     tallies = {task_id: _one_version(list(tallies.values()), versions) for task_id, tallies in found.items()}
     _refuse_mixed_versions({task_id: found[task_id] for task_id, chosen in tallies.items() if chosen is None})
     return {task_id: chosen for task_id, chosen in tallies.items() if chosen is not None}
 
 
-def _chosen(agent: Agent, name: str | None, model: str | None) -> bool:
-    return name in (None, agent[0]) and model in (None, agent[1])
+def _checked(records: Iterable[Mapping[str, Any]]) -> Iterator[Mapping[str, Any]]:
+    for number, record in enumerate(records, 1):
+        required(record, f"record {number}", KEYS)
+        yield record
+
+
+def _version(found: dict[str, dict[str, Tally]], record: Mapping[str, Any]) -> Tally:
+    versions = found.setdefault(record["task_id"], {})
+    task_hash = record["metadata"]["task_hash"]
+    one = versions.get(task_hash)
+    if one is None:
+        one = versions[task_hash] = Tally(task_hash)
+    return one
 
 
 def _one_version(tallies: list[Tally], versions: Collection[str]) -> Tally | None:
@@ -105,11 +128,7 @@ def _one_version(tallies: list[Tally], versions: Collection[str]) -> Tally | Non
     return tallies[0] if len(tallies) == 1 else None
 
 
-def _refuse_mixed_agents(found: Mapping[str, Mapping[str, Tally]]) -> None:
-    agents: Counter[Agent] = Counter()
-    for tallies in found.values():
-        for one in tallies.values():
-            agents.update(one.agents)
+def _refuse_mixed_agents(agents: Counter[Agent]) -> None:
     if len(agents) > 1:
         counts = ", ".join(f"{name} with {model} ({count:,})" for (name, model), count in agents.most_common(5))
         raise RecordError(
@@ -127,29 +146,19 @@ def _refuse_unknown(versions: Collection[str], found: Mapping[str, Mapping[str, 
 def _refuse_mixed_versions(mixed: Mapping[str, Mapping[str, Tally]]) -> None:
     if mixed:
         task_id, tallies = next(iter(mixed.items()))
-        counts = ", ".join(f"{key} ({sum(one.agents.values())} rollouts)" for key, one in tallies.items())
+        counts = ", ".join(f"{key} ({len(one.rewards) + one.void} rollouts)" for key, one in tallies.items())
         raise RecordError(
             f"rollouts of several versions of {named(mixed)}; those of {named([task_id])} are {counts}; "
             "choose with --version latest or --version HASH"
         )
 
 
-def _agent(record: Mapping[str, Any]) -> Agent:
+def agent_of(record: Mapping[str, Any]) -> Agent:
     agent = record.get("agent")
     return (agent.get("name"), agent.get("model")) if isinstance(agent, Mapping) else (None, None)
 
 
-def _started(record: Mapping[str, Any]) -> datetime:
-    timings = record.get("timings")
-    try:
-        started = datetime.fromisoformat(timings["started_at"]) if timings else _NEVER
-    except (KeyError, TypeError, ValueError):
-        return _NEVER
-    return started if started.tzinfo else started.replace(tzinfo=UTC)
-
-
-def _numbers(record: Mapping[str, Any], section: str, *names: str) -> list[float]:
-    holder = record.get(section)
-    if not isinstance(holder, Mapping):
-        return []
-    return [holder[name] for name in names if type(holder.get(name)) in (int, float)]
+def _part(section: Any, name: str, *types: type) -> Any:
+    """A part of one of the record's sections; None where either is missing or of another type."""
+    value = section.get(name) if type(section) is dict else None
+    return value if type(value) in types else None

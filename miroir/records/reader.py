@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 from ..errors import RecordError
 from .parser import NotARecord, parser
-from .schema import fault, refuse_newer, voided
+from .schema import fault, needs, refuse_newer, voided
 from .sources import MAX_LINE, Damaged, Source, Traces, sources
 
 log = logging.getLogger("miroir.records")
@@ -82,7 +82,7 @@ def load(
 class _Loading:
     def __init__(self, report: Report, require: Sequence[str], *, skip_bad: bool, exact: bool) -> None:
         self._report = report
-        self._require = require
+        self._needs = needs(require)
         self._skip_bad = skip_bad
         self._parse = parser(exact=exact)
         self._episodes: dict[str, _Place] = {}  # where each was first read
@@ -104,6 +104,7 @@ class _Loading:
                     report.records += 1
                     report.files[source.name] += 1
                     yield record
+                    del record  # before the next one is parsed, which then takes its memory, still in the cache
         except EOFError:
             self._torn(f"{source.name}:{number + 1}")
         except Damaged as damage:
@@ -135,7 +136,7 @@ class _Loading:
             raise NotARecord(f"a line of more than {MAX_LINE >> 20} MiB")
         record = self._parse(line)
         refuse_newer(record, place)
-        reason = fault(record, self._require)
+        reason = fault(record, self._needs)
         if reason:
             raise NotARecord(reason)
         return record

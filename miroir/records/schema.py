@@ -12,6 +12,10 @@ from typing import Any
 from ..errors import RecordError
 from ..wire import RECORD_SCHEMA
 
+Needs = list[tuple[str, str, bool, tuple[type, ...] | None]]  # dotted key, name, whether in metadata, and types
+
+_MISSING = object()
+_EMPTY: dict[str, Any] = {}
 _NULL = type(None)
 _TYPES: dict[str, tuple[type, ...]] = {
     "task_id": (str,),
@@ -25,26 +29,29 @@ _TYPES: dict[str, tuple[type, ...]] = {
 def required(record: Mapping[str, Any], where: object, keys: Sequence[str]) -> None:
     """RecordError, naming `where`, unless the record has each of the dotted keys, of its type."""
     refuse_newer(record, where)
-    reason = fault(record, keys)
+    reason = fault(record, needs(keys))
     if reason:
         raise RecordError(f"{where}: {reason}; is it a record of another tool or version?")
 
 
-def fault(record: Mapping[str, Any], keys: Sequence[str]) -> str | None:
-    """Why this is no record of which a tool could use the dotted keys; None where it is one."""
+def needs(keys: Sequence[str]) -> Needs:
+    """The dotted keys made ready for `fault`."""
+    return [(key, key.rpartition(".")[2], key.startswith("metadata."), _TYPES.get(key)) for key in keys]
+
+
+def fault(record: Mapping[str, Any], wanted: Needs) -> str | None:
+    """Why this is no record of which a tool could use what it needs; None where it is one."""
     schema = record.get("schema", RECORD_SCHEMA)
-    if isinstance(schema, bool) or not isinstance(schema, int):
+    if type(schema) is not int:
         return f"not a record: its schema is {schema!r}"
-    metadata = record.get("metadata", {})
+    metadata = record.get("metadata", _EMPTY)
     if not isinstance(metadata, Mapping):
         return "not a record: its metadata is no object"
-    for key in keys:
-        holder = metadata if key.startswith("metadata.") else record
-        name = key.removeprefix("metadata.")
-        if name not in holder:
+    for key, name, inside, types in wanted:
+        value = (metadata if inside else record).get(name, _MISSING)
+        if value is _MISSING:
             return f"not a record: it has no {key}"
-        value = holder[name]
-        if type(value) not in _TYPES.get(key, (type(value),)):
+        if types and type(value) not in types:
             return f"not a record: its {key} is {value!r:.60}"
     return None
 
@@ -52,7 +59,7 @@ def fault(record: Mapping[str, Any], keys: Sequence[str]) -> str | None:
 def refuse_newer(record: Mapping[str, Any], where: object) -> None:
     """RecordError, naming `where`, for a record of a schema that this version cannot know."""
     schema = record.get("schema", RECORD_SCHEMA)
-    if isinstance(schema, int) and schema > RECORD_SCHEMA:
+    if type(schema) is int and schema > RECORD_SCHEMA:
         raise RecordError(
             f"{where}: a record of schema {schema}, where this miroir reads up to {RECORD_SCHEMA}; upgrade miroir"
         )

@@ -35,7 +35,7 @@ def row(
     tools: Messages = (),
     env: str | None = None,
 ) -> dict[str, Any]:
-    """A record of an episode that `made_by` played; void with a reason, and then without a reward."""
+    """A record of an episode that `made_by` played; void where there is a reason for it, or no reward."""
     graded = None if void_reason else reward
     return voided(
         {
@@ -50,7 +50,7 @@ def row(
                 "success": graded is not None and graded >= SUCCESS,
                 "harm": False,
                 "ended_by": "env_error" if graded is None else "done",
-                "void_reason": void_reason if graded is None else None,
+                "void_reason": (void_reason or "it was not scored") if graded is None else None,
                 "checks": [],
                 "harms": [],
             },
