@@ -50,6 +50,7 @@ def test_health_says_what_the_server_is(url: str) -> None:
         "status": "healthy",
         "leased": False,
         "sessions": {"active": 0, "max": 1, "peak": 0},
+        "episodes": 0,
         "env": {"name": "puppet", "version": "7"},
         "protocol": "miroir/1",
     }

@@ -65,6 +65,7 @@ def test_serves_as_many_sessions_as_it_may() -> None:
         assert all(place["made"].startswith("miroir-world-") for place in places)
         said = health(url)
         assert (said["leased"], said["sessions"]) == (False, {"active": 2, "max": 3, "peak": 2})
+        assert said["episodes"] == 2
 
 
 def test_a_slow_step_holds_up_no_other_session() -> None:

@@ -74,6 +74,7 @@ class _Info:
             **status,
             "leased": self._leases.full,
             "sessions": {"active": self._leases.active, "max": self._leases.most, "peak": self._leases.peak},
+            "episodes": self._leases.episodes,
             "env": {"name": self._catalog.name, "version": self._catalog.version},
             "protocol": PROTOCOL,
             "boot_id": self._boot_id,

@@ -103,7 +103,7 @@ class LeaseSocket:
             name = getattr(self._factory, "__name__", type(self._factory).__name__)
             refusal = Refusal(FACTORY_ERROR, f"the environment could not be made: {reason(error)}")
             raise _Ending(CLOSE_DONE, refusal.frame(factory_name=name))
-        return Session(world, self._catalog, lambda: self._leases.wanted_s(client))
+        return Session(world, self._catalog, self._leases.begin_episode, lambda: self._leases.wanted_s(client))
 
     def _capacity_reached(self) -> dict[str, Any]:
         active, most = self._leases.active, self._leases.most

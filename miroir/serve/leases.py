@@ -18,6 +18,7 @@ class Leases:
     def __init__(self, most: int, clock: Callable[[], float] = time.monotonic) -> None:
         self.most = most
         self.peak = 0  # the most slots that were ever held at once
+        self.episodes = 0  # how many have begun
         self._worlds: set[World] = set()
         self._clock = clock
         self._seen: dict[str, float] = {}
@@ -36,6 +37,10 @@ class Leases:
         """Take a slot."""
         self._worlds.add(world)
         self.peak = max(self.peak, len(self._worlds))
+
+    def begin_episode(self) -> None:
+        """Count an episode that begins."""
+        self.episodes += 1
 
     def free(self, world: World) -> None:
         """Give the slot back."""

@@ -41,12 +41,15 @@ _log = logging.getLogger("miroir.serve")
 class Session:
     """What a connection holds: a world and its last episode.
 
-    `wanted_s` tells how many seconds ago another client was seen waiting.
+    `begun` is told of each episode; `wanted_s` tells how many seconds ago another client was seen waiting.
     """
 
-    def __init__(self, world: World, catalog: Catalog, wanted_s: Callable[[], float | None]) -> None:
+    def __init__(
+        self, world: World, catalog: Catalog, begun: Callable[[], None], wanted_s: Callable[[], float | None]
+    ) -> None:
         self._world = world
         self._catalog = catalog
+        self._begun = begun
         self._wanted_s = wanted_s
         self._options = options(world.environment)
         self._episode: Episode | None = None
@@ -89,14 +92,21 @@ class Session:
             raise Refusal(UNKNOWN_TASK, f"no task {asked.task_id!r}; /{self._catalog.name}/tasks lists them")
         if self._episode is not None and not self._episode.done:
             self._episode.void("abandoned", time.monotonic(), "a reset came before its end")
-        content = await self._build(task, asked)
+        self._begun()
+        content, own = await self._build(task, asked)
+        toolbox = own or toolbox
         if "tools" in task:
             toolbox = toolbox.narrowed(task["tools"])
         self._episode = Episode(task, asked.episode_id, asked.max_seconds, toolbox, time.monotonic())
-        return frames.observation(content, None, False)
+        reply = frames.observation(content, None, False)
+        if own is not None:
+            reply["data"]["tools"] = toolbox.listing()
+        return reply
 
-    async def _build(self, task: Task, asked: Reset) -> dict[str, Any]:
-        def build(environment: Environment) -> dict[str, Any]:
+    async def _build(self, task: Task, asked: Reset) -> tuple[dict[str, Any], Toolbox | None]:
+        """The world of the task: its first observation, and its tools where they are its own."""
+
+        def build(environment: Environment) -> tuple[dict[str, Any], Toolbox | None]:
             content = environment.reset(
                 copy.deepcopy(task),
                 episode_id=asked.episode_id,
@@ -106,7 +116,8 @@ class Session:
                 surface=asked.surface or self._catalog.surfaces[0],
                 **asked.options,
             )
-            return contract.first_observation(content)
+            own = environment.task_tools()
+            return contract.first_observation(content), None if own is None else contract.toolbox(own)
 
         try:
             outcome = await self._world.call(build)
