@@ -82,6 +82,24 @@ def test_a_pool_is_ready_when_all_are_and_leaves_nothing(tmp_path: Path, tempora
     pool.stop()
 
 
+def test_a_pool_may_start_with_fewer_than_all(tmp_path: Path) -> None:
+    """With `least` it is ready when so many are and the rest have failed; those come when they can."""
+    told = Told()
+    with Pool(engine(f"once:{tmp_path / 'first'}"), n=2, least=1, on_event=told) as pool:
+        assert len(pool.urls) == 1
+        assert len(told[Change.FAILED]) == 1
+        (tmp_path / "first").rmdir()
+        assert until(lambda: len(pool.urls) == 2)
+
+
+def test_a_pool_with_too_few_does_not_start(tmp_path: Path) -> None:
+    """One more failure than `least` allows ends the start, with nothing left."""
+    with pytest.raises(ContainerPoolError, match="nothing was left running"):
+        Pool(engine(f"once:{tmp_path / 'first'}"), n=3, least=2).start()
+    with pytest.raises(InvalidArgument, match="at least 3 of 2 containers cannot be; ask for 1 to 2"):
+        Pool(engine(), n=2, least=3)
+
+
 def test_a_pool_needs_no_url_file() -> None:
     """`urls` says who is ready."""
     with Pool(engine(), n=1) as pool:

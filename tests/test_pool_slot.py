@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 from queue import SimpleQueue
 
 import pytest
+from processes import until
 
 from miroir.pool.engine import Change, Event
 from miroir.pool.slot import Container, Shared, Slot, Timing
@@ -41,12 +42,14 @@ class Scripted(Container):
 class Play:
     """A slot in a thread, whose launches are scripted."""
 
-    def __init__(self, *script: Scripted | Exception) -> None:
+    def __init__(self, *script: Scripted | Exception, recycle_after: int | None = None) -> None:
         self.script = list(script)
         self.told: SimpleQueue[Event] = SimpleQueue()
         self.stopping = threading.Event()
         timing = Timing(ready_every_s=0.001, ended_every_s=0.001, health_every_s=0.001)
-        shared = Shared(self._launch, self.told.put, lambda: False, threading.Semaphore(1), self.stopping, timing)
+        shared = Shared(
+            self._launch, self.told.put, lambda: False, threading.Semaphore(1), self.stopping, timing, recycle_after
+        )
         self.slot = Slot("env-0", shared)
         self.thread = threading.Thread(target=self.slot.run)
 
@@ -68,8 +71,8 @@ def play(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., Play]]:
     monkeypatch.setattr("miroir.pool.restarts.FIRST_DELAY_S", 0.01)
     started: list[Play] = []
 
-    def begin(*script: Scripted | Exception) -> Play:
-        started.append(Play(*script))
+    def begin(*script: Scripted | Exception, recycle_after: int | None = None) -> Play:
+        started.append(Play(*script, recycle_after=recycle_after))
         started[-1].thread.start()
         return started[-1]
 
@@ -91,13 +94,15 @@ def test_each_life_is_told_and_ended(play: Callable[..., Play]) -> None:
     assert slot.slot.url == "http://scripted"
 
 
-def test_a_first_container_that_never_was_ready_is_final(play: Callable[..., Play]) -> None:
-    """The pool is told that it failed, and the slot ends."""
-    slot = play(Scripted("ended with exit code 3"))
+def test_a_first_container_that_never_was_ready_has_failed(play: Callable[..., Play]) -> None:
+    """The pool is told once that it failed, and decides; what comes after is told as of any other container."""
+    slot = play(Scripted("ended with exit code 3"), Scripted("ended with exit code 4"))
     event = slot.told.get(timeout=10)
     assert event == Event("env-0", Change.FAILED, "ended with exit code 3 before it was ready", ("its last line",))
-    slot.thread.join(10)
-    assert not slot.thread.is_alive()
+    assert slot.events(2) == [
+        "env-0 down: ended with exit code 4 before it was ready; starts again in 0.02 s",
+        READY,
+    ]
 
 
 def test_restarts_that_fail_wait_longer_however_long_ago_it_was_ready(
@@ -153,3 +158,30 @@ def test_containers_start_so_many_at_a_time(play: Callable[..., Play]) -> None:
     slot.stopping.set()
     slot.thread.join(10)
     assert not slot.thread.is_alive()
+
+
+def test_a_spent_container_is_replaced_between_two_sessions(
+    play: Callable[..., Play], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It leaves the list at once, and makes room for the next as soon as it is free, without a delay."""
+    monkeypatch.setattr("miroir.pool.recycling.DRAINED_S", 0.01)
+    fresh = Status("http://scripted", True, "", False, episodes=0)
+    said = [fresh, Status("http://scripted", True, "", True, episodes=7)]
+    monkeypatch.setattr(
+        "miroir.pool.slot.read_status", lambda url, timeout_s: said.pop(0) if len(said) > 1 else said[0]
+    )
+    first = Scripted(None)
+    slot = play(first, recycle_after=7)
+    assert slot.events(2) == [READY, "env-0 down: has begun 7 episodes; it is replaced"]
+    assert slot.slot.url is None
+    assert first.stopped == 0
+    said[:] = [Status("http://scripted", True, "", False, episodes=7)]
+    assert until(lambda: first.stopped == 1)
+    said[:] = [fresh]
+    assert slot.events(1) == [READY]
+
+
+def test_a_server_that_does_not_count_fails_a_pool_that_recycles(play: Callable[..., Play]) -> None:
+    """The pool hears of it at the start."""
+    (line,) = play(recycle_after=7).events(1)
+    assert line.startswith("env-0 failed: does not say in /health how many episodes")

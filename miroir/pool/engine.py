@@ -38,6 +38,9 @@ class Engine(Protocol):
     def start(self, n: int) -> None:
         """Begin n containers and return; what becomes of them arrives in `events`."""
 
+    def cancel(self) -> None:
+        """Have a `start` that still prepares give up. Safe in a signal handler."""
+
     def ready(self) -> list[str]:
         """The base URLs of the containers that are ready now."""
 

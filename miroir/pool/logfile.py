@@ -31,13 +31,11 @@ class LogFile:
                 size = file.seek(0, os.SEEK_END)
                 start = self._start if self._start <= size else 0
                 file.seek(max(start, size - _TAIL_BYTES))
-                lines = file.read().decode(errors="replace").splitlines()
+                return last_lines(file.read().decode(errors="replace"))
         except OSError:
             return ()
-        return tuple(_printable(line[:_LINE_SHOWN]) for line in lines[-TAIL_LINES:])
 
     def cap(self) -> None:
-        """Empty a file that has grown too long; its end is kept beside it. Lines written meanwhile may be lost."""
         """Empty a file that has grown too long; its end is kept beside it. Lines written meanwhile may be lost."""
         with contextlib.suppress(OSError), self._path.open("r+b") as file:  # no server is worth less than its log
             if file.seek(0, os.SEEK_END) > MAX_BYTES:
@@ -45,6 +43,11 @@ class LogFile:
                 end = file.read(KEPT_BYTES)
                 file.truncate(0)
                 self._path.with_name(f"{self._path.name}.1").write_bytes(end)
+
+
+def last_lines(text: str) -> tuple[str, ...]:
+    """The last 50 lines of a server's output, fit for a terminal."""
+    return tuple(_printable(line[:_LINE_SHOWN]) for line in text.splitlines()[-TAIL_LINES:])
 
 
 def _printable(line: str) -> str:

@@ -21,9 +21,9 @@ _log = logging.getLogger(__name__)
 class Pool:
     """`n` containers of `engine`, from `start` to `stop`, or in a `with` block; used once.
 
-    All or nothing: `start` returns when every container is ready, or raises with nothing left. `urls_file` then
-    holds the URLs of those that are ready, at every moment until `stop`. `on_event` is told of each change, by
-    whichever thread sees it.
+    All or nothing: `start` returns when every container is ready, or raises with nothing left. With `least`, so many
+    suffice, and those that failed are tried again. `urls_file` then holds the URLs of those that are ready, at every
+    moment until `stop`. `on_event` is told of each change, by whichever thread sees it.
     """
 
     def __init__(
@@ -31,13 +31,17 @@ class Pool:
         engine: Engine,
         *,
         n: int,
+        least: int | None = None,
         urls_file: str | os.PathLike[str] | None = None,
         on_event: Callable[[Event], None] | None = None,
     ) -> None:
         if n < 1:
             raise InvalidArgument(f"a pool of {n} has no container; ask for at least 1")
         self._engine = engine
+        if least is not None and not 0 <= least <= n:
+            raise InvalidArgument(f"at least {least} of {n} containers cannot be; ask for 1 to {n}")
         self._n = n
+        self._least = n if least is None else least
         self._file = UrlFile(urls_file) if urls_file is not None else None
         self._on_event = on_event
         self._cancelled = False  # written by `cancel` alone, which a signal handler may call: no lock
@@ -61,7 +65,7 @@ class Pool:
             self._file.claim()
         try:
             self._engine.start(self._n)
-            if not self._all_ready():
+            if not self._enough_ready():
                 self.stop()
                 return
             self._file_urls()
@@ -80,6 +84,7 @@ class Pool:
     def cancel(self) -> None:
         """Have `start` and `wait` return. Safe in a signal handler."""
         self._cancelled = True
+        self._engine.cancel()
 
     def kill(self) -> None:
         """Take the grace from a `stop` that runs or comes. Safe in a signal handler."""
@@ -113,15 +118,21 @@ class Pool:
     ) -> None:
         self.stop()
 
-    def _all_ready(self) -> bool:
-        """Wait until every container is ready: False when `cancel` came first, ContainerPoolError when one failed."""
+    def _enough_ready(self) -> bool:
+        """Wait until all are ready or have failed: False when `cancel` came; ContainerPoolError when too many did."""
+        failed: set[str] = set()
         while not self._cancelled:
             event = self._next_event()
             self._tell(event)
             if event and event.change is Change.FAILED:
-                last = f": {event.log[-1].strip()}" if event.log else ""
-                raise ContainerPoolError(f"{event.name} {event.detail}{last}; nothing was left running", log=event.log)
-            if len(self._engine.ready()) == self._n:
+                failed.add(event.name)
+                if self._n - len(failed) < self._least:
+                    last = f": {event.log[-1].strip()}" if event.log else ""
+                    raise ContainerPoolError(
+                        f"{event.name} {event.detail}{last}; nothing was left running", log=event.log
+                    )
+            ready = len(self._engine.ready())
+            if ready == self._n or (failed and ready >= self._least and ready + len(failed) >= self._n):
                 return True
         return False
 

@@ -28,7 +28,8 @@ _POLL_S = 0.02
 class ProcessEngine(Supervisor):
     """Servers of `env` (a bundled name, or `package.module:Class`) on loopback ports that the kernel gives.
 
-    `token_env` names the environment variable that holds the token; `serve` is the command that serves.
+    `options` are the environment's own, as `miroir serve` takes them; `token_env` names the environment variable that
+    holds the token; `serve` is the command that serves.
     Output goes to `<log_dir>/<name>.log`; without `log_dir` to a temporary folder that is removed at the end.
     """
 
@@ -36,14 +37,16 @@ class ProcessEngine(Supervisor):
         self,
         env: str,
         *,
+        options: Sequence[str] = (),
         token_env: str | None = None,
         allow_code: bool = False,
         max_sessions: int | None = None,
+        recycle_after: int | None = None,
         log_dir: str | os.PathLike[str] | None = None,
         timing: Timing | None = None,
         serve: Sequence[str] = SERVE,
     ) -> None:
-        super().__init__(re.sub(r"\W+", "-", env.rpartition(":")[2]) or "env", timing or Timing())
+        super().__init__(re.sub(r"\W+", "-", env.rpartition(":")[2]) or "env", timing or Timing(), recycle_after)
         secret_from(token_env)  # a server without its token would only say so in its log
         if max_sessions is not None and max_sessions < 1:
             raise InvalidArgument(f"max_sessions is {max_sessions}; a server needs at least 1")
@@ -51,6 +54,7 @@ class ProcessEngine(Supervisor):
         self._argv += ["--token-env", token_env] if token_env else []
         self._argv += ["--allow-code"] if allow_code else []
         self._argv += ["--max-sessions", str(max_sessions)] if max_sessions else []
+        self._env_options = ["--", *options] if options else []
         self._log_dir = Path(log_dir) if log_dir is not None else None
         self._folder: Path | None = None
         self._pipe: DeathPipe | None = None
@@ -74,7 +78,7 @@ class ProcessEngine(Supervisor):
         assert self._pipe is not None
         port_file = Path(tempfile.mkdtemp(prefix=f"{name}-", dir=self._folder)) / "port"
         log = LogFile((self._log_dir or self._folder) / f"{name}.log")
-        argv = [*self._argv, "--port-file", str(port_file), "--death-fd", str(self._pipe.read_end)]
+        argv = [*self._argv, "--port-file", str(port_file), "--death-fd", str(self._pipe.read_end), *self._env_options]
         output = log.open()
         try:
             process = subprocess.Popen(

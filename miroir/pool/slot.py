@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from ..errors import MiroirError
 from ..rest import HEALTH_TIMEOUT_S
 from .engine import Change, Event
+from .recycling import Recycling
 from .restarts import BUDGET, BUDGET_S, Restarts
 from .status import Status, read_status
 
@@ -65,6 +66,7 @@ class Shared:
     starting: threading.Semaphore  # held while a container starts: so many do at once
     stopping: threading.Event
     timing: Timing
+    recycle_after: int | None = None  # episodes
 
 
 class Slot:
@@ -76,8 +78,9 @@ class Slot:
         self._shared = shared
         self._container: Container | None = None
         self._restarts = Restarts()
-        self._proven = False  # a container was ready once, so that a fault may pass
+        self._first = True  # whether nothing was told yet: neither that it is ready nor that it failed
         self._ready_at: float | None = None  # of this container
+        self._recycling = Recycling(shared.recycle_after)
 
     def logs(self) -> tuple[str, ...]:
         """The last lines of the newest container."""
@@ -85,8 +88,9 @@ class Slot:
         return container.log() if container else ()
 
     def run(self) -> None:
-        """Keep a container running until the pool stops, the first one fails before it is ready, or it is given up."""
+        """Keep a container running until the pool stops, or it is given up."""
         while True:
+            self._recycling = Recycling(self._shared.recycle_after)
             try:
                 fault = self._live()
             except (OSError, MiroirError) as error:
@@ -114,7 +118,7 @@ class Slot:
             self._shared.starting.release()
         if isinstance(outcome, str):
             return outcome
-        self._ready_at, self._proven = time.monotonic(), True
+        self._ready_at, self._first = time.monotonic(), False
         self.url = outcome.url
         self._shared.tell(Event(self.name, Change.READY, f"{outcome.url} after {self._ready_at - began:.1f} s"))
         return self._watch(self._container, outcome)
@@ -129,7 +133,7 @@ class Slot:
             url = container.url()
             status = read_status(url, timeout_s=timing.health_s) if url else None
             if status and status.healthy and not container.ended():
-                return status
+                return self._recycling.fault(status) or status
             reason = status.reason if status else reason
             if time.monotonic() > deadline:
                 return f"was not ready within {timing.start_s:g} s ({reason})"
@@ -144,21 +148,30 @@ class Slot:
             if time.monotonic() < probe_at:
                 continue
             container.tend()
-            fault = _fault(read_status(first.url, timeout_s=timing.health_s), first)
+            status = read_status(first.url, timeout_s=timing.health_s)
+            fault = _fault(status, first)
             misses = misses + 1 if fault else 0
             if misses >= timing.misses:
                 return f"was unhealthy {misses} times in a row ({fault})"
+            if not fault and self._recycling.look(status, time.monotonic()):
+                return ""
+            if self._recycling.spent and self.url:
+                self.url = None
+                self._shared.tell(
+                    Event(self.name, Change.DOWN, f"has begun {status.episodes} episodes; it is replaced")
+                )
             probe_at = time.monotonic() + timing.health_every_s
         return ""
 
     def _report(self, fault: str) -> float | None:
         """Tell what was wrong; the seconds until the next start, or None when there is none."""
-        if not self._proven:
-            self._shared.tell(Event(self.name, Change.FAILED, fault, self.logs()))
-            return None
-        now = time.monotonic()
+        if self._recycling.spent:
+            return 0.0
+        now, first, self._first = time.monotonic(), self._first, False
         delay_s = self._restarts.delay(0.0 if self._ready_at is None else now - self._ready_at, now)
-        if delay_s is None:
+        if first:
+            self._shared.tell(Event(self.name, Change.FAILED, fault, self.logs()))
+        elif delay_s is None:
             told = f"{fault}; it went down more than {BUDGET} times within {BUDGET_S / 60:g} minutes"
             self._shared.tell(Event(self.name, Change.GIVEN_UP, told, self.logs()))
         else:

@@ -30,6 +30,7 @@ class Status:
     env: str = ""
     version: str = ""
     boot_id: str = ""
+    episodes: int | None = None  # how many it has begun
 
 
 def read_status(url: str, token: str | None = None, timeout_s: float = rest.HEALTH_TIMEOUT_S) -> Status:
@@ -51,6 +52,7 @@ def read_status(url: str, token: str | None = None, timeout_s: float = rest.HEAL
         _text(env, "name"),
         _text(env, "version"),
         _text(said, "boot_id"),
+        said["episodes"] if isinstance(said.get("episodes"), int) else None,
     )
 
 

@@ -6,6 +6,7 @@ import threading
 from abc import abstractmethod
 from queue import SimpleQueue
 
+from ..errors import InvalidArgument
 from .engine import Engine, Event
 from .slot import Container, Shared, Slot, Timing
 
@@ -13,12 +14,19 @@ PARALLEL_STARTS = 8
 
 
 class Supervisor(Engine):
-    """A thread for each container; a subclass says how one is launched."""
+    """A thread for each container; a subclass says how one is launched.
 
-    def __init__(self, prefix: str, timing: Timing) -> None:
+    With `recycle_after`, a container that has begun so many episodes is replaced between two sessions.
+    """
+
+    def __init__(self, prefix: str, timing: Timing, recycle_after: int | None = None) -> None:
+        if recycle_after is not None and recycle_after < 1:
+            raise InvalidArgument(f"recycle_after is {recycle_after}; a container serves at least 1 lease")
         self.events: SimpleQueue[Event] = SimpleQueue()
         self._prefix = prefix
-        self._hurried = False  # written by `kill` alone, which a signal handler may call: no lock
+        # Written by `kill` and `cancel` alone, which a signal handler may call: no lock.
+        self._hurried = False
+        self._cancelled = False
         self._stopping = threading.Event()
         self._slots: list[Slot] = []
         self._threads: list[threading.Thread] = []
@@ -29,6 +37,7 @@ class Supervisor(Engine):
             threading.Semaphore(PARALLEL_STARTS),
             self._stopping,
             timing,
+            recycle_after,
         )
 
     @abstractmethod
@@ -42,6 +51,10 @@ class Supervisor(Engine):
             thread = threading.Thread(target=slot.run, name=f"miroir-pool-{slot.name}", daemon=True)
             self._threads.append(thread)
             thread.start()
+
+    def cancel(self) -> None:
+        """Have a `start` that still prepares give up. Safe in a signal handler."""
+        self._cancelled = True
 
     def ready(self) -> list[str]:
         """The base URLs of the containers that are ready now."""
