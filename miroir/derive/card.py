@@ -41,7 +41,7 @@ def _header(report: Report) -> str:
 def _sources(report: Report) -> str:
     listed = sorted(report.sources.items(), key=lambda item: (-item[1], str(item[0])))
     return "\n".join(
-        f"- {count:,} episodes of environment {env or 'unknown'}, played by {model or 'a program'}"
+        f"- {count:,} of environment {env or 'unknown'}, played by {model or 'a program'}"
         for (env, model), count in listed
     )
 

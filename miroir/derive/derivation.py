@@ -24,7 +24,7 @@ from .measure import histogram
 from .options import Options
 from .output import Files, check_place, siblings
 from .pairs import Pair, Pairing
-from .selection import Candidate, balanced, current, most_of_a_task, picked, unique, validation_tasks
+from .selection import Candidate, Source, balanced, current, most_of_a_task, picked, unique, validation_tasks
 from .spill import Spill
 from .workshop import Workshop
 
@@ -77,6 +77,7 @@ class Unit(NamedTuple):
     """What is written together: the rows of one episode, or the row of one pair."""
 
     task_id: str
+    source: Source
     name: str
     lengths: tuple[int, ...]
     rows: Callable[[Spill], list[bytes]]
@@ -126,6 +127,7 @@ def _episode_unit(candidate: Candidate) -> Unit:
     span = candidate.span
     return Unit(
         candidate.task_id,
+        candidate.source,
         candidate.episode_id,
         candidate.shape.lengths,
         lambda spill: [] if span is None else spill.rows(span),
@@ -144,7 +146,7 @@ def _pair_unit(pair: Pair, format_: Format) -> Unit:
         return [encoded(join(better, worse, shared))]
 
     longer = max(chosen.shape.tokens, rejected.shape.tokens)
-    return Unit(chosen.task_id, f"{chosen.episode_id}-{rejected.episode_id}", (longer,), rows)
+    return Unit(chosen.task_id, chosen.source, f"{chosen.episode_id}-{rejected.episode_id}", (longer,), rows)
 
 
 def _write(
@@ -187,7 +189,7 @@ def _report(
         near=near,
         redacted=workshop.redaction.count,
         notes=notes(format_, chosen.funnels, lengths, near, workshop.toolsets.seen),
-        sources=dict(workshop.sources),
+        sources=Counter(unit.source for unit in chosen.units),
     )
 
 

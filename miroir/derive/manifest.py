@@ -15,6 +15,7 @@ from .formats import Format, Kind
 from .funnel import Funnel
 from .measure import BOUNDS
 from .options import Options
+from .selection import Source
 
 SCHEMA = 1
 _NEAR_NAMED = 20
@@ -36,7 +37,7 @@ class Report:
     near: Sequence[Near]
     redacted: int
     notes: Sequence[str]
-    sources: Mapping[tuple[str | None, str | None], int]
+    sources: Mapping[Source, int]  # what the rows come from
 
     def lines(self) -> list[str]:
         """The funnel, the rows written and their lengths."""

@@ -18,6 +18,9 @@ PICKS = ("first", "best", "shortest", "random")
 LATEST = "latest"
 
 
+Source = tuple[str | None, str | None]  # environment and model
+
+
 class Shape(NamedTuple):
     """A conversation's measures: its rows' lengths in tokens, its calls, and the digests of `Measured`."""
 
@@ -45,6 +48,7 @@ class Candidate(NamedTuple):
     reward: float
     success: bool
     harm: bool
+    source: Source
     shape: Shape
     span: Span | None
 

@@ -39,7 +39,6 @@ class Workshop:
         self.graded: Counter[str] = Counter()  # by task
         self.successes: Counter[str] = Counter()
         self.near: dict[str, Near] = {}  # by task
-        self.sources: Counter[tuple[str | None, str | None]] = Counter()  # environment and model of the fit records
 
     def take(self, record: Mapping[str, Any]) -> None:
         """Count the record and keep it if it is fit."""
@@ -130,7 +129,6 @@ class Workshop:
     def _kept(self, example: Example, measured: Measured, rows: list[Row]) -> Candidate:
         record, spoken = example.record, example.spoken
         metadata, trial = record["metadata"], record.get("trial")
-        self.sources[(record.get("env") or {}).get("name"), (record.get("agent") or {}).get("model")] += 1
         exponents = measured.exponents or self.format.holds_numbers
         shape = Shape(
             lengths=tuple(self._tokens(measured, end) for end in example.ends),
@@ -149,6 +147,7 @@ class Workshop:
             reward=float(record["reward"]),
             success=metadata["success"],
             harm=metadata["harm"],
+            source=((record.get("env") or {}).get("name"), (record.get("agent") or {}).get("model")),
             shape=shape,
             span=self._spill.add([encoded(row, exponents=exponents) for row in rows]) if self._spill else None,
         )
