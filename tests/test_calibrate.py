@@ -33,6 +33,7 @@ from miroir.calibrate import (
     tally,
 )
 from miroir.errors import InvalidArgument, RecordError
+from miroir.notes import append_note, record_sha256
 from miroir.records import Report
 
 AIRLINE = json.loads((Path(__file__).parent / "data" / "tau_bench_airline_gpt4o.json").read_text())
@@ -316,6 +317,32 @@ def test_latest_needs_to_know_when_rollouts_started() -> None:
         tally(rows, versions=["latest"])
 
 
+def test_records_that_reviewers_dispute_are_left_out(tmp_path: Path) -> None:
+    """A note that holds a record's grade to be wrong leaves it out and is counted; one on another record does not."""
+    rows = [*rollouts("a", [0, 1, 1], big=2**70), *rollouts("b", [1, 1])]
+    notes = [
+        {"record_sha256": record_sha256(rows[0]), "episode_id": "a-0", "grade_right": False},
+        {"record_sha256": record_sha256(rows[1]), "episode_id": "a-1", "grade_right": True},
+        {"record_sha256": "of a record since replaced", "episode_id": "a-2", "grade_right": False},
+    ]
+    for note in notes:
+        append_note(
+            tmp_path / "notes.jsonl",
+            {
+                "schema": 1,
+                "at": "2026-01-01T00:00:00Z",
+                "reviewer": "r",
+                "labels": [],
+                "step": None,
+                "text": "",
+                **note,
+            },
+        )
+    document = calibrate_records(rows, notes=tmp_path / "notes.jsonl")
+    assert document["tasks"]["a"]["class"] == "solved"
+    assert (document["counts"]["records"], document["counts"]["disputed"], document["counts"]["left_out"]) == (5, 1, 0)
+
+
 # What is refused
 
 
@@ -525,6 +552,9 @@ def test_bounds_need_numbers_that_old_files_lack(tmp_path: Path) -> None:
     path = tmp_path / "old.json"
     path.write_text(json.dumps({"tasks": {"hard": {"task_hash": "hash of hard", "class": "learnable"}}}))
     assert calibrated(tasks("hard"), path) == tasks("hard")
+    with pytest.raises(RecordError, match=r"old\.json has no mixed@G for hard; run"):
+        calibrated(tasks("hard"), path, min_mixed=0.5)
+    path.write_text(path.read_text().replace('"class"', '"mixed@G": "most", "class"'))
     with pytest.raises(RecordError, match=r"old\.json has no mixed@G for hard; run"):
         calibrated(tasks("hard"), path, min_mixed=0.5)
 

@@ -7,7 +7,7 @@ from .entries import CLASSES, classify, entry
 from .file import calibrated, read_calibration, write_calibration
 from .gates import failures, parse_gate
 from .names import named
-from .tables import comma_separated, markdown, suite_lines, summary, table
+from .tables import comma_separated, markdown, overview, suite_lines, summary, table
 from .tallies import Tally, tally
 
 __all__ = [
@@ -23,6 +23,7 @@ __all__ = [
     "failures",
     "markdown",
     "named",
+    "overview",
     "parse_gate",
     "pass_at",
     "pass_hat",

@@ -11,12 +11,13 @@ from ..errors import InvalidArgument, RecordError
 from ..records import Report, convert, load
 from ..records.importers import suffixes
 from ..records.sources import SUFFIXES, Source, Traces, sources
+from .disputes import Disputes
 from .entries import classify, entry
 from .file import SCHEMA, write_calibration
 from .inputs import hashed
 from .suite import suite
-from .tables import suite_lines, summary, table
-from .tallies import KEYS, Tally, tally_checked
+from .tables import overview
+from .tallies import KEYS, Tally, tally
 
 
 def run_calibrate(
@@ -28,9 +29,7 @@ def run_calibrate(
     """
     document = calibrate(traces, model, k=k, **options)
     write_calibration(document, out)
-    print(table(document["tasks"], document["k"], group=document["group"]))
-    print(summary(document["tasks"], model, document["k"], out))
-    print(suite_lines(document["suite"], document["k"], document["group"]))
+    print(overview(document, out))
 
 
 def calibrate(
@@ -44,19 +43,22 @@ def calibrate(
     versions: Collection[str] = (),
     kind: str | None = None,
     skip_bad: bool = False,
+    notes: str | os.PathLike[str] | None = None,
     report: Report | None = None,
 ) -> dict[str, Any]:
     """The document of a calibration file: each task's entry, the suite's numbers, the inputs and what was left out.
 
     `model` is a label. `k` None is the smallest number of graded rollouts among tasks that have a class; `group` None
     is k, at least 2. `kind` reads the files of another tool, as `records.convert` does. The filters and versions are
-    those of `tally`.
+    those of `tally`. Records whose grade a reviewer's note in the file `notes` holds to be wrong are left out.
     """
     report = report or Report()
+    disputes = Disputes(notes)
     files = sources(traces, suffixes(kind) if kind else SUFFIXES)
     with hashed(files) as hashes:
-        records = _records(files, kind, report, skip_bad=skip_bad)
-        tallies = tally_checked(records, agent=agent_filter, model=model_filter, versions=versions)
+        records = _records(files, kind, report, skip_bad=skip_bad, exact=bool(disputes))
+        undisputed = disputes.others(records) if disputes else records
+        tallies = tally(undisputed, agent=agent_filter, model=model_filter, versions=versions, checked=True)
         classes = {task_id: classify(one) for task_id, one in sorted(tallies.items())}
         k = _check_k(k, tallies, classes, report)
         group = _check_group(group, k)
@@ -68,20 +70,19 @@ def calibrate(
             "group": group,
             "agent": _agent(tallies),
             "inputs": _inputs(files, report, hashes()),
-            "counts": _counts(report, tallies),
+            "counts": _counts(report, tallies, disputes.count),
             "suite": suite(tallies, classes, k, group),
             "tasks": {task_id: entry(tallies[task_id], one, k, group) for task_id, one in classes.items()},
         }
 
 
 def _records(
-    files: Sequence[Source], kind: str | None, report: Report, *, skip_bad: bool
+    files: Sequence[Source], kind: str | None, report: Report, *, skip_bad: bool, exact: bool
 ) -> Iterator[Mapping[str, Any]]:
-    """Records that have `KEYS`."""
+    """Records that have `KEYS`; none of the numbers read here is an integer beyond 64 bits, but hashes are `exact`."""
     if kind is not None:
         return _converted(files, kind, report)
-    # no integer beyond 64 bits is among the numbers read here
-    return load(files, require=KEYS, skip_bad=skip_bad, exact=False, report=report)
+    return load(files, require=KEYS, skip_bad=skip_bad, exact=exact, report=report)
 
 
 def _converted(files: Sequence[Source], kind: str, report: Report) -> Iterator[Mapping[str, Any]]:
@@ -128,12 +129,13 @@ def _inputs(files: Sequence[Source], report: Report, hashes: Mapping[str, str | 
     ]
 
 
-def _counts(report: Report, tallies: Mapping[str, Tally]) -> dict[str, int]:
+def _counts(report: Report, tallies: Mapping[str, Tally], disputed: int) -> dict[str, int]:
     counted = sum(len(one.rewards) + one.void for one in tallies.values())
     return {
         "records": report.records,
         "counted": counted,
-        "left_out": report.records - counted,  # of other agents or versions
+        "left_out": report.records - counted - disputed,  # of other agents or versions
+        "disputed": disputed,  # by reviewers' notes
         "duplicates": report.duplicates,
         "torn": len(report.torn),
         "bad": report.bad,

@@ -27,7 +27,7 @@ def compare(entries: Entries, path: str | os.PathLike[str]) -> dict[str, Any]:
     stale = [task_id for task_id in shared if entries[task_id]["task_hash"] != others[task_id]["task_hash"]]
     if stale:
         raise RecordError(f"{path} is of another version (task_hash) of {named(stale)}; compare runs of the same tasks")
-    bare = [task_id for task_id in shared if "reward_mean" not in others[task_id]]
+    bare = [task_id for task_id in shared if not isinstance(others[task_id].get("reward_mean", ""), int | float | None)]
     if bare:
         raise RecordError(f"{path} lacks reward_mean for {named(bare)}; calibrate those rollouts again")
     graded = [

@@ -15,6 +15,7 @@ from .names import named
 
 SCHEMA = 1
 
+Number = int | float
 T = TypeVar("T", bound=Mapping[str, Any])
 
 
@@ -28,7 +29,10 @@ def write_calibration(document: Mapping[str, Any], out: str | os.PathLike[str]) 
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
         try:
-            temporary.write_text(json.dumps(document, indent=2, allow_nan=False) + "\n", encoding="utf-8")
+            with temporary.open("x", encoding="utf-8") as file:
+                file.write(json.dumps(document, indent=2, allow_nan=False) + "\n")
+                file.flush()
+                os.fsync(file.fileno())
             temporary.replace(target)
         finally:
             temporary.unlink(missing_ok=True)
@@ -80,7 +84,8 @@ def calibrated(
         ("mixed@G", min_mixed, None),
     ):
         if least is not None or most is not None:
-            _refuse(path, f"has no {key} for", [task["id"] for task in kept if key not in entries[task["id"]]])
+            unknown = [task["id"] for task in kept if not isinstance(entries[task["id"]].get(key, ""), Number | None)]
+            _refuse(path, f"has no {key} for", unknown)
             kept = [task for task in kept if _within(entries[task["id"]][key], least, most)]
     if not kept:
         wanted = " or ".join(keep)

@@ -18,7 +18,7 @@ Score = Callable[[int, int, int], float | None]
 def suite(tallies: Mapping[str, Tally], classes: Mapping[str, str | None], k: int, group: int) -> dict[str, Any]:
     """The suite's numbers: means clustered by task, pass@k and pass^k over tasks with k rollouts, rates, useful groups.
 
-    `pass@` and `pass^` hold the means at 1 to k by number; an interval is None where it cannot be told.
+    `pass@` and `pass^` hold the means at 1 to k, over the same tasks; an interval is None where it cannot be told.
     """
     every = list(tallies.values())
     graded = [tally for tally in every if tally.rewards]
@@ -73,13 +73,12 @@ def _resampled(values: list[float]) -> Estimate:
 
 
 def _curve(graded: list[Tally], score: Score, k: int) -> dict[str, float]:
-    """The mean score at 1 to k; tasks of the same counts are scored once."""
-    counts = Counter((len(tally.rewards), tally.successes) for tally in graded)
-    curve = {}
-    for size in range(1, k + 1):
-        scored = [(value, tasks) for (n, c), tasks in counts.items() if (value := score(n, c, size)) is not None]
-        curve[str(size)] = sum(value * tasks for value, tasks in scored) / sum(tasks for _, tasks in scored)
-    return curve
+    """The mean score at 1 to k, over the tasks that have k rollouts; those of the same counts are scored once."""
+    counts = Counter((len(tally.rewards), tally.successes) for tally in graded if len(tally.rewards) >= k)
+    return {
+        str(size): sum((score(n, c, size) or 0.0) * tasks for (n, c), tasks in counts.items()) / counts.total()
+        for size in range(1, k + 1)
+    }
 
 
 def _scores(graded: list[Tally], score: Score, k: int) -> list[float]:

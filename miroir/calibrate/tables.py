@@ -16,6 +16,19 @@ Entries = Mapping[str, Mapping[str, Any]]
 Column = tuple[str, str]  # heading, and key of an entry
 
 
+def overview(
+    document: Mapping[str, Any], out: str | os.PathLike[str], *, wide: bool = False, in_markdown: bool = False
+) -> str:
+    """What a calibration that was written to `out` says: the table, the summary and the suite's numbers."""
+    tasks, k, group = document["tasks"], document["k"], document["group"]
+    parts = (
+        (markdown if in_markdown else table)(tasks, k, group=group, wide=wide),
+        summary(tasks, document["model"], k, out),
+        suite_lines(document["suite"], k, group),
+    )
+    return ("\n\n" if in_markdown else "\n").join(parts)
+
+
 def table(entries: Entries, k: int, *, group: int | None = None, wide: bool = False) -> str:
     """The tasks as aligned text, two decimals, `-` for what cannot be known; `wide` adds the columns at the right."""
     rows = _rows(entries, _columns(k, group, wide=wide))

@@ -68,27 +68,17 @@ def tally(
     agent: str | None = None,
     model: str | None = None,
     versions: Collection[str] = (),
+    checked: bool = False,
 ) -> dict[str, Tally]:
     """Each task's tally, in order of first appearance; of one agent and one version of each task.
 
     `agent` and `model` keep the records of that agent name and model. `versions` (task hashes, or `latest`: the one
-    whose last rollout started last) chooses where a task has several. RecordError where a record lacks what is needed,
-    and where agents or versions are mixed and not chosen.
+    whose last rollout started last) chooses where a task has several. RecordError where a record lacks what is needed
+    (`checked`: it was loaded with `KEYS` required), and where agents or versions are mixed and not chosen.
     """
-    return tally_checked(_checked(records), agent=agent, model=model, versions=versions)
-
-
-def tally_checked(
-    records: Iterable[Mapping[str, Any]],
-    *,
-    agent: str | None = None,
-    model: str | None = None,
-    versions: Collection[str] = (),
-) -> dict[str, Tally]:
-    """`tally`, for records that were found to have `KEYS` when they were loaded."""
     found: dict[str, dict[str, Tally]] = {}
     agents: Counter[Agent] = Counter()
-    for record in records:
+    for record in records if checked else _checked(records):
         who = agent_of(record)
         if agent in (None, who[0]) and model in (None, who[1]):
             if record["reward"] is not None or None not in who:  # a rollout can be void before its agent is known
@@ -154,6 +144,7 @@ def _refuse_mixed_versions(mixed: Mapping[str, Mapping[str, Tally]]) -> None:
 
 
 def agent_of(record: Mapping[str, Any]) -> Agent:
+    """Who played, by name and model, as far as the record says."""
     agent = record.get("agent")
     return (agent.get("name"), agent.get("model")) if isinstance(agent, Mapping) else (None, None)
 

@@ -28,6 +28,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     read.add_argument(
         "--version", action="append", default=[], metavar="V", help="where a task has several: latest, or a task_hash"
     )
+    read.add_argument(
+        "--notes", metavar="FILE", help="leave out records that reviewers' notes hold to be wrongly graded"
+    )
     read.add_argument("--skip-bad", action="store_true", help="count bad lines instead of refusing them")
     shown = parser.add_argument_group("what is shown")
     how = shown.add_mutually_exclusive_group()
@@ -62,6 +65,7 @@ def command(args: argparse.Namespace) -> int:
         versions=args.version,
         kind=args.kind,
         skip_bad=args.skip_bad,
+        notes=args.notes,
         report=report,
     )
     if args.against:
@@ -76,18 +80,11 @@ def command(args: argparse.Namespace) -> int:
 
 
 def _shown(document: dict[str, Any], args: argparse.Namespace) -> str:
-    from ..calibrate import comma_separated, comparison_lines, markdown, suite_lines, summary, table
+    from ..calibrate import comma_separated, comparison_lines, overview
 
-    tasks, k, group = document["tasks"], document["k"], document["group"]
     if args.json:
         return json.dumps(document, indent=2)
     if args.csv:
-        return comma_separated(tasks).rstrip("\n")
-    lines = [
-        (markdown if args.markdown else table)(tasks, k, group=group, wide=args.wide),
-        summary(tasks, args.model, k, args.out),
-        suite_lines(document["suite"], k, group),
-    ]
-    if "against" in document:
-        lines.append(comparison_lines(document["against"]))
-    return ("\n\n" if args.markdown else "\n").join(lines)
+        return comma_separated(document["tasks"]).rstrip("\n")
+    text = overview(document, args.out, wide=args.wide, in_markdown=args.markdown)
+    return f"{text}\n{comparison_lines(document['against'])}" if args.against else text

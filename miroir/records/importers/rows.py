@@ -12,6 +12,7 @@ from typing import Any
 from ...chatform import recorded
 from ...errors import RecordError
 from ...wire import RECORD_SCHEMA
+from ..canonical import canonical
 from ..schema import voided
 
 Messages = Sequence[Mapping[str, Any]]
@@ -77,10 +78,9 @@ def document(path: str) -> Any:
         raise RecordError(f"{path} is not JSON ({error}); name a results file in JSON") from error
 
 
-def sha256(value: Any) -> str:
-    """The SHA-256 of a value's canonical JSON: sorted keys, no spaces."""
-    text = json.dumps(value, sort_keys=True, separators=(",", ":"))
-    return hashlib.sha256(text.encode()).hexdigest()
+def sha256(value: Mapping[str, Any] | list[Any]) -> str:
+    """The SHA-256, in hexadecimal, of a value's canonical JSON."""
+    return hashlib.sha256(canonical(value)).hexdigest()
 
 
 def instant(epoch_s: float | None) -> str | None:

@@ -26,7 +26,7 @@ def records(path: str) -> Iterator[dict[str, Any]]:
             "tau-bench",
             episode_id=sha256([at, result])[:32],
             task_id=str(result["task_id"]),
-            task_hash=sha256(tasks.get(result["task_id"], result["task_id"])),
+            task_hash=sha256([tasks.get(result["task_id"], result["task_id"])]),
             reward=result["reward"],
             void_reason=result["info"].get("error"),
             agent=agent,
