@@ -28,7 +28,7 @@ def parser() -> argparse.ArgumentParser:
     subcommands = top.add_subparsers(dest="command", required=True, metavar="COMMAND")
     for name in COMMANDS:
         module = importlib.import_module(f".{name}", __package__)
-        sub = subcommands.add_parser(name, help=module.HELP, description=module.HELP)
+        sub = subcommands.add_parser(name, help=module.HELP, description=module.HELP, allow_abbrev=False)
         sub.set_defaults(run=module.command)
         module.add_arguments(sub)
     return top
@@ -40,11 +40,22 @@ def _warn(message: Warning | str, *_: object, **__: object) -> None:
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command line; the exit code."""
-    args = parser().parse_args(argv)
+    args = _parsed(list(sys.argv[1:] if argv is None else argv))
     logging.basicConfig(format="%(levelname)s %(name)s: %(message)s", level=logging.WARNING)
     with warnings.catch_warnings():
         warnings.showwarning = _warn
         return _run(args)
+
+
+def _parsed(argv: list[str]) -> argparse.Namespace:
+    """The arguments; what a command that serves an environment does not know is an option of that environment."""
+    top = parser()
+    end = argv.index("--") if "--" in argv else len(argv)
+    args, unknown = top.parse_known_args(argv[:end])
+    if "env_options" not in args:
+        return top.parse_args(argv)
+    args.env_options = [*unknown, *argv[end + 1 :]]
+    return args
 
 
 def _run(args: argparse.Namespace) -> int:
