@@ -59,12 +59,12 @@ def bearer(token: str | None) -> dict[str, str]:
 
 def get(url: str, *, token: str | None = None, timeout_s: float = HTTP_TIMEOUT_S) -> Any:
     """The JSON that a GET of `url` answers; HttpError or ConnectionFailed."""
-    return _parse(url, *fetch("GET", url, token=token, timeout_s=timeout_s))
+    return parse(url, *fetch("GET", url, token=token, timeout_s=timeout_s))
 
 
 def post(url: str, body: Any, *, token: str | None = None, timeout_s: float = HTTP_TIMEOUT_S) -> Any:
     """The JSON that a POST of the JSON `body` answers; HttpError or ConnectionFailed."""
-    return _parse(url, *fetch("POST", url, body=body, token=token, timeout_s=timeout_s))
+    return parse(url, *fetch("POST", url, body=body, token=token, timeout_s=timeout_s))
 
 
 def fetch(
@@ -122,14 +122,18 @@ def send(
             opened.close()
 
 
-def chunks(response: requests.Response, url: str, deadline: float) -> Iterator[bytes]:
-    """The body's bytes as they arrive, until `deadline` on the monotonic clock; ConnectionFailed after it."""
+def chunks(
+    response: requests.Response, url: str, deadline: float, *, silence_s: float = float("inf")
+) -> Iterator[bytes]:
+    """The body's bytes as they arrive; ConnectionFailed after `deadline` on the monotonic clock, or `silence_s` seconds
+    without any.
+    """
     read1 = getattr(response.raw, "read1", None)
     sock = getattr(getattr(response.raw, "connection", None), "sock", None)
     try:
         while True:
             if sock is not None:
-                sock.settimeout(max(0.001, deadline - time.monotonic()))
+                sock.settimeout(max(0.001, min(silence_s, deadline - time.monotonic())))
             chunk = read1(_CHUNK, decode_content=True) if read1 else response.raw.read(_CHUNK, decode_content=True)
             if not chunk:
                 return
@@ -168,7 +172,8 @@ def raise_for_status(url: str, status: int, content: bytes) -> None:
         raise HttpError(status, f"{url} answered {shown}", url=url)
 
 
-def _parse(url: str, status: int, headers: Mapping[str, str], content: bytes) -> Any:
+def parse(url: str, status: int, headers: Mapping[str, str], content: bytes) -> Any:
+    """The JSON of an answer; HttpError for an error status, ConnectionFailed for what is not JSON."""
     raise_for_status(url, status, content)
     try:
         return json.loads(content)

@@ -86,9 +86,12 @@ def test_listens_on_other_addresses_when_it_is_told_that_anyone_may() -> None:
 @pytest.mark.parametrize(
     ("argv", "says"),
     [
-        (["nowhere"], "no environment 'nowhere'; name one of office, or package.module:Class"),
+        (["nowhere"], "no environment 'nowhere'; name one of office, ors, or package.module:Class"),
         (["nowhere.at:All"], "the environment 'nowhere.at:All': there is no module nowhere"),
         (["puppet:Pulcinella"], "the environment 'puppet:Pulcinella': puppet has no Pulcinella"),
+        (["ors"], "ors: the following arguments are required: --url; its own options are --url, --env, --reward"),
+        ([PUPPET, "--ulr", "u"], f"{PUPPET}: unrecognized arguments: --ulr u; its own options are none"),
+        (["ors", "--url", "here"], "--url 'here' is no base URL; write http://host:port"),
         (["json:JSONDecoder"], "'json:JSONDecoder' is no environment; name a subclass of miroir.serve.Environment"),
         ([PUPPET, "--host", "0.0.0.0"], "0.0.0.0 can be reached by others; use --token-env NAME, or --no-token to"),
         (
@@ -107,3 +110,11 @@ def test_a_mistake_is_one_line(argv: list[str], says: str, capsys: pytest.Captur
     out, err = capsys.readouterr()
     assert (out, err.count("\n")) == ("", 1)
     assert err.startswith(f"error: INVALID_ARGUMENT: {says}")
+
+
+def test_a_gateway_without_its_server_ends_at_once(capsys: pytest.CaptureFixture[str]) -> None:
+    """An environment that says of its options that they cannot work is not served; it is one line and exit code 2."""
+    assert main(["serve", "ors", "--url", "http://127.0.0.1:9"]) == 2
+    out, err = capsys.readouterr()
+    assert (out, err.count("\n")) == ("", 1)
+    assert err.startswith("error: CONNECTION_FAILED: http://127.0.0.1:9/list_environments: connection refused; is the")

@@ -42,7 +42,10 @@ __main__
 RANK = {name: rank for rank, line in enumerate(ORDER.strip().splitlines()) for name in line.split()}
 
 # What runs inside a container needs none of the client.
-SERVER_SIDE = {"serve": {"errors", "wire", "locate", "serve"}, "envs": {"errors", "wire", "serve", "envs"}}
+SERVER_SIDE = {
+    "serve": {"errors", "wire", "locate", "serve"},
+    "envs": {"errors", "wire", "rest", "sse", "serve", "envs"},  # a gateway asks the server that it stands before
+}
 POOL = {"errors", "wire", "rest", "urls", "pool"}
 
 

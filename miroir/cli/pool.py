@@ -11,6 +11,7 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING
 
 from ..errors import InvalidArgument
+from .serve import ENV_OPTIONS
 
 if TYPE_CHECKING:
     from ..pool import Event
@@ -20,8 +21,10 @@ HELP = "start environment servers and keep their URL file true"
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The options of `miroir pool`."""
+    parser.set_defaults(env_options=[])
+    parser.epilog = ENV_OPTIONS
     what = parser.add_mutually_exclusive_group(required=True)
-    what.add_argument("--env", metavar="ENV", help="serve this environment: office, or package.module:Class")
+    what.add_argument("--env", metavar="ENV", help="serve this one: office, ors, or package.module:Class")
     what.add_argument("--status", nargs="+", metavar="URLS", help="show the health of a URL file, base URLs, or dns://")
     parser.add_argument("--engine", choices=("process",), default="process", help="what runs the servers")
     parser.add_argument("-n", type=int, metavar="N", help="how many servers")
@@ -42,13 +45,16 @@ def command(args: argparse.Namespace) -> int:
 def _run(args: argparse.Namespace) -> int:
     from ..pool import Pool, ProcessEngine, Timing
     from ..pool.signals import stopped_by_signals
-    from ..serve.names import reference
+    from ..serve import names, options
 
     if args.n is None:
         raise InvalidArgument("how many servers? add -n N")
-    reference(args.env)  # a name that no server could know
+    names.reference(args.env)  # a name that no server could know
+    if args.env_options:
+        options.configured(names.find(args.env), args.env_options, args.env)
     engine = ProcessEngine(
         args.env,
+        options=args.env_options,
         token_env=args.token_env,
         allow_code=args.allow_code,
         max_sessions=args.max_sessions,

@@ -9,13 +9,16 @@ from pathlib import Path
 from ..errors import InvalidArgument
 
 HELP = "serve an environment"
+ENV_OPTIONS = "Other options are ENV's own, as its constructor takes them: ors has --url U. After -- all are."
 _LOOPBACK = ("127.0.0.1", "::1", "localhost")
 _LAST_WORDS_S = 1.5  # for closing worlds, once the process that started this one is gone
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The arguments of `miroir serve`."""
-    parser.add_argument("env", metavar="ENV", help="office, or package.module:Class")
+    parser.set_defaults(env_options=[])
+    parser.epilog = ENV_OPTIONS
+    parser.add_argument("env", metavar="ENV", help="office, ors, or package.module:Class")
     parser.add_argument("--host", default="127.0.0.1", help="address to listen on (default %(default)s)")
     parser.add_argument("--port", type=int, default=0, help="port to listen on (default: one that is free)")
     parser.add_argument("--port-file", metavar="FILE", help="write the port there once the server accepts")
@@ -29,12 +32,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def command(args: argparse.Namespace) -> int:
     """Serve until SIGTERM (0) or SIGINT (130)."""
-    from ..serve import names, serve
+    from ..serve import names, options, serve
 
     if args.death_fd is not None:  # first of all: an environment's import may hang
         _end_with_parent(args.death_fd)
     token = _token(args)
-    factory = names.find(args.env)
+    factory = options.configured(names.find(args.env), args.env_options, args.env)
 
     def ready(url: str) -> None:
         if args.port_file is not None:

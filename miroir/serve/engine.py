@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator
 import uvicorn
 from starlette.applications import Starlette
 
+from ..errors import MiroirError
 from ..wire import MAX_FRAME_BYTES
 from .catalog import Catalog, CatalogError
 
@@ -48,7 +49,7 @@ class Engine(uvicorn.Server):
         )
         self._catalog: Catalog = app.state.catalog
         self._on_ready = on_ready
-        self.failure: Exception | None = None  # what `on_ready` raised
+        self.failure: Exception | None = None  # what `on_ready` raised, or the environment of its options
         self.interrupted = False  # whether it was SIGINT that stopped it
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
@@ -66,8 +67,12 @@ class Engine(uvicorn.Server):
             self.stop()
 
     async def _open(self) -> None:
-        with contextlib.suppress(CatalogError):  # the application tries again, and logs it
+        try:
             await self._catalog.open()
+        except CatalogError as error:  # the application tries again, and logs it
+            if isinstance(error.__cause__, MiroirError):  # it says of itself that it cannot work as it was set up
+                self.failure = error.__cause__
+                self.stop()
 
     def stop(self) -> None:
         """End `run` within about two seconds, also while calls run; from any thread."""

@@ -126,6 +126,10 @@ class Environment(ABC):
         the client got wrong; any other exception is its EXECUTION_ERROR, and it may try another container.
         """
 
+    def task_tools(self) -> Sequence[Tool] | None:
+        """The tools of the task that was just reset, where they are others than `tools` lists; None: the same."""
+        return None
+
     @abstractmethod
     def call(self, tool: str, arguments: dict[str, Any]) -> str | Mapping[str, Any] | ToolResult:
         """Run one tool; the answer is text, a JSON object or a `ToolResult`."""

@@ -6,7 +6,7 @@ from ..errors import InvalidArgument
 from ..locate import locate
 from .environment import Environment
 
-BUNDLED = {"office": "miroir.envs.office:Office"}
+BUNDLED = {"office": "miroir.envs.office:Office", "ors": "miroir.envs.ors:Ors"}
 
 
 def reference(name: str) -> str:
