@@ -18,6 +18,8 @@ MiroirError(code, message)
   ContextFull         MODEL_CONTEXT (also a ModelError): the conversation has outgrown the model's context
   RecordError         RECORD (also a ValueError): a record or trace file that cannot be read or written
   ContainerPoolError  CONTAINER_POOL (also a RuntimeError): containers could not be started or kept
+  AppWorldError       APPWORLD (also a RuntimeError): an AppWorld server failed, or answered what cannot be read
+  AppWorldDataError   APPWORLD_DATA (also a FileNotFoundError): a data root that is missing or incomplete
   MissingExtra        MISSING_EXTRA (also an ImportError): a part of miroir that is not installed
 """
 
@@ -183,6 +185,22 @@ class ContainerPoolError(_Coded, RuntimeError):
     def __init__(self, message: str, *, log: tuple[str, ...] = ()) -> None:
         super().__init__(message)
         self.log = log
+
+
+class AppWorldError(_Coded, RuntimeError):
+    """An AppWorld server that failed or answered what cannot be read; `log` holds its last lines, where they help."""
+
+    CODE = "APPWORLD"
+
+    def __init__(self, message: str, *, log: tuple[str, ...] = ()) -> None:
+        super().__init__(message)
+        self.log = log
+
+
+class AppWorldDataError(AppWorldError, FileNotFoundError):
+    """An AppWorld data root, or a part of it, that is not there."""
+
+    CODE = "APPWORLD_DATA"
 
 
 class MissingExtra(_Coded, ImportError):

@@ -44,9 +44,18 @@ RANK = {name: rank for rank, line in enumerate(ORDER.strip().splitlines()) for n
 # What runs inside a container needs none of the client.
 SERVER_SIDE = {
     "serve": {"errors", "wire", "locate", "serve"},
-    "envs": {"errors", "wire", "rest", "sse", "serve", "envs"},  # a gateway asks the server that it stands before
+    "envs": {
+        "errors",
+        "wire",
+        "rest",
+        "sse",
+        "serve",
+        "appworld",
+        "envs",
+    },  # a gateway asks the server that it stands before
 }
 POOL = {"errors", "wire", "rest", "urls", "pool"}
+APPWORLD = {"errors", "rest", "urls", "pool", "appworld"}
 
 
 def modules() -> list[tuple[str, set[str]]]:
@@ -84,10 +93,10 @@ def test_every_room_has_its_place() -> None:
     """The order above names every module of the package."""
     rooms = {room for room, _ in modules()} - {"__init__"}
 
-    assert rooms - set(RANK) - {"pool", "serve", "envs"} == set()
+    assert rooms - set(RANK) - {"pool", "serve", "envs", "appworld"} == set()
 
 
-@pytest.mark.parametrize(("room", "allowed"), [*SERVER_SIDE.items(), ("pool", POOL)])
+@pytest.mark.parametrize(("room", "allowed"), [*SERVER_SIDE.items(), ("pool", POOL), ("appworld", APPWORLD)])
 def test_a_container_needs_none_of_the_client(room: str, allowed: set[str]) -> None:
     """The serve kit and the worlds import no client, the pool no session."""
     imported = set().union(*(others for name, others in modules() if name == room))
