@@ -20,7 +20,7 @@ from .session import Session
 
 LEASE_S = 600.0
 FINISH_S = 7.0  # what a stopped run gives its episodes to finish
-ABANDON_S = 2.0  # and then to notice that their sessions are closed
+ABANDON_S = 1.0  # and then to notice that their sessions are closed
 
 _log = logging.getLogger("miroir.run")
 

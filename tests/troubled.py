@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import time
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 from miroir.serve import Check, Environment, Grade, ToolError, UnknownCoworker, running
@@ -38,7 +40,7 @@ class Troubled(Environment):
         return [{"id": i, "task_hash": f"hash-{i}", "instruction": f"Do {i}.", **row} for i, row in rows.items()]
 
     def tools(self, surface):
-        names = ("say", "ask", "refuse", "boom", "sleep")
+        names = ("say", "ask", "refuse", "boom", "sleep", "where")
         return [{"name": name, "description": name, "inputSchema": {"type": "object"}} for name in names]
 
     def reset(self, task, *, episode_id, seed, max_seconds, coworkers, surface, mood="good"):
@@ -66,9 +68,14 @@ class Troubled(Environment):
     def boom(self):
         raise RuntimeError("a pipe burst")
 
-    def sleep(self, seconds):
+    def sleep(self, seconds, mark=None):
         time.sleep(seconds)
+        if mark is not None:
+            Path(mark).write_text(str(time.time()))
         return "slept"
+
+    def where(self):
+        return {"pid": os.getpid()}
 
     def coworker_turns(self):
         if self.task == "bad-phone":
