@@ -197,7 +197,7 @@ class AppWorldError(_Coded, RuntimeError):
         self.log = log
 
 
-class AppWorldDataError(AppWorldError, FileNotFoundError):
+class AppWorldDataError(_Coded, FileNotFoundError):
     """An AppWorld data root, or a part of it, that is not there."""
 
     CODE = "APPWORLD_DATA"
