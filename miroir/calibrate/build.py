@@ -48,17 +48,17 @@ def calibrate(
 ) -> dict[str, Any]:
     """The document of a calibration file: each task's entry, the suite's numbers, the inputs and what was left out.
 
-    `model` is a label. `k` None is the smallest number of graded rollouts among tasks that have a class; `group` None
-    is k, at least 2. `kind` reads the files of another tool, as `records.convert` does. The filters and versions are
-    those of `tally`. Records whose grade a reviewer's note in the file `notes` holds to be wrong are left out.
+    `model` is a label. `k` None is the fewest graded rollouts of a task that has a class; `group` None is k, at least
+    2. `kind` reads another tool's files (`records.convert`). Filters and versions are `tally`'s. Records that reviewers
+    in the file `notes` hold to be wrongly graded are left out.
     """
     report = report or Report()
     disputes = Disputes(notes)
     files = sources(traces, suffixes(kind) if kind else SUFFIXES)
     with hashed(files) as hashes:
         records = _records(files, kind, report, skip_bad=skip_bad, exact=bool(disputes))
-        undisputed = disputes.others(records) if disputes else records
-        tallies = tally(undisputed, agent=agent_filter, model=model_filter, versions=versions, checked=True)
+        trusted = disputes.others(records)
+        tallies = tally(trusted, agent=agent_filter, model=model_filter, versions=versions, checked=True)
         classes = {task_id: classify(one) for task_id, one in sorted(tallies.items())}
         k = _check_k(k, tallies, classes, report)
         group = _check_group(group, k)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from ..notes import read_notes, record_sha256, verdicts
@@ -21,11 +21,12 @@ class Disputes:
     def __bool__(self) -> bool:
         return bool(self._wrong)
 
-    def others(self, records: Iterable[Mapping[str, Any]]) -> Iterator[Mapping[str, Any]]:
+    def others(self, records: Iterable[Mapping[str, Any]]) -> Iterable[Mapping[str, Any]]:
         """The records that are not among them."""
-        for record in records:
-            episode_id = record.get("episode_id")
-            if episode_id in self._episodes and (episode_id, record_sha256(record)) in self._wrong:
-                self.count += 1
-            else:
-                yield record
+        return filter(self._trusts, records) if self else records
+
+    def _trusts(self, record: Mapping[str, Any]) -> bool:
+        episode_id = record.get("episode_id")
+        wrong = episode_id in self._episodes and (episode_id, record_sha256(record)) in self._wrong
+        self.count += wrong
+        return not wrong

@@ -90,14 +90,16 @@ def _is_finite(number: float) -> bool:
         return False
 
 
-def not_finite(value: Any, at: str = "") -> str | None:
-    """Where in a JSON value the first NaN or infinite number is (`steps[3].seconds`), or None."""
-    if isinstance(value, float):
-        return None if math.isfinite(value) else at
-    if isinstance(value, Mapping):
-        places = (not_finite(item, f"{at}.{key}" if at else str(key)) for key, item in value.items())
-    elif isinstance(value, list | tuple):
-        places = (not_finite(item, f"{at}[{index}]") for index, item in enumerate(value))
-    else:
-        return None
-    return next((place for place in places if place is not None), None)
+def not_finite(value: Any) -> str | None:
+    """Where in a JSON value a NaN or infinite number is (`steps[3].seconds`), or None."""
+    waiting = [("", value)]
+    while waiting:
+        at, one = waiting.pop()
+        if isinstance(one, float):
+            if not math.isfinite(one):
+                return at
+        elif isinstance(one, Mapping):
+            waiting += ((f"{at}.{key}" if at else str(key), item) for key, item in one.items())
+        elif isinstance(one, list | tuple):
+            waiting += ((f"{at}[{index}]", item) for index, item in enumerate(one))
+    return None

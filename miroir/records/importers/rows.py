@@ -37,7 +37,7 @@ def row(
     env: str | None = None,
 ) -> dict[str, Any]:
     """A record of an episode that `made_by` played; void where there is a reason for it, or no reward."""
-    graded = None if void_reason else reward
+    metadata = _graded(task_hash, reward, void_reason)
     return voided(
         {
             "schema": RECORD_SCHEMA,
@@ -45,16 +45,8 @@ def row(
             "task_id": task_id,
             "split": None,
             "env": {"name": env, "version": None},
-            "reward": graded,
-            "metadata": {
-                "task_hash": task_hash,
-                "success": graded is not None and graded >= SUCCESS,
-                "harm": False,
-                "ended_by": "env_error" if graded is None else "done",
-                "void_reason": (void_reason or "it was not scored") if graded is None else None,
-                "checks": [],
-                "harms": [],
-            },
+            "reward": None if metadata["void_reason"] else reward,
+            "metadata": metadata,
             "diagnostics": {"steps": sum(len(message.get("tool_calls") or ()) for message in messages)},
             "timings": {key: value for key, value in timings.items() if value is not None},
             "steps": [],
@@ -66,6 +58,19 @@ def row(
             "made_by": made_by,
         }
     )
+
+
+def _graded(task_hash: str, reward: float | None, void_reason: str | None) -> dict[str, Any]:
+    reason = "it was not scored" if reward is None and not void_reason else void_reason
+    return {
+        "task_hash": task_hash,
+        "success": not reason and reward is not None and reward >= SUCCESS,
+        "harm": False,
+        "ended_by": "env_error" if reason else "done",
+        "void_reason": reason or None,
+        "checks": [],
+        "harms": [],
+    }
 
 
 def document(path: str) -> Any:
