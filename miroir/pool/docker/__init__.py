@@ -1,0 +1,5 @@
+"""Containers on Docker, by its command line."""
+
+from .engine import DockerEngine
+
+__all__ = ["DockerEngine"]
