@@ -29,6 +29,7 @@ SETTLES_S = 0.25  # a container whose session we closed may say for so long that
 SETTLE_REST_S = 0.05
 CHAIN_HANDOVERS = 8
 CHAIN_S = 30.0
+CHAIN_JITTER = (1.0, 1.25)  # so that processes do not let go of all they have at the same moment
 WANTED_S = 5.0  # others were seen waiting no longer ago, or within two of their rounds
 REST_S = (0.15, 0.3)  # how long a container that was let go is left to others
 RETRIED_STATUSES = frozenset({408, 425, 429})
@@ -83,9 +84,9 @@ class Schedule:
         self.line = Line()
         self.held = 0  # sessions of ours that are open
         self._dice = dice or random.Random()
-        self._search = Search(self._dice, probe_rate)
+        self._search = Search(self._dice, probe_rate, in_use_s=0.9 * chain_s)
         self._quarantine = Quarantine(self._dice)
-        self._chain = (chain_handovers, chain_s)
+        self._chain_handovers, self._chain_s = chain_handovers, chain_s
         self._round_s = 1 / probe_rate  # the part of a round of asking that one container takes
         self._ready: dict[str, Node] = {}  # may be opened now, the freshest last
         self._opening: dict[str, Node] = {}
@@ -281,7 +282,7 @@ class Schedule:
         node.seen_at = now
         node.held += 1
         self.held += 1
-        node.chain_since, node.chain_length = now, 0
+        self._begin_chain(node, now)
         learning = not node.tells and node.slots is None  # it may have more sessions: tried until it says how many
         self._free(node, 1 if learning else max(0, node.spare - 1))
         return None if node.removed else self.line.grant(now)
@@ -299,14 +300,13 @@ class Schedule:
             node.unfit = 0
         if node is None or not reusable or node.removed or not self.line:
             return Release.CLOSE, None
-        handovers, seconds = self._chain
-        if node.chain_length >= handovers and now - node.chain_since >= seconds:
+        if node.chain_length >= self._chain_handovers and now >= node.chain_until:
             if not asked:
                 return Release.ASK, None
             recent_s = max(WANTED_S, 2 * len(self.nodes) * self._round_s)
             if wanted_s is not None and (wanted_s == UNKNOWN or wanted_s <= recent_s):
                 return Release.LET_GO, None
-            node.chain_since, node.chain_length = now, 0
+            self._begin_chain(node, now)
         node.chain_length += 1
         node.seen_at = now
         return Release.HAND_OVER, self.line.grant(now)
@@ -343,6 +343,9 @@ class Schedule:
     def suspicion(self, now: float) -> dict[str, int]:
         """How often each fault was met in the last seconds, when so many met one that the cause may be this process."""
         return self._quarantine.suspicion(now, len(self.nodes))
+
+    def _begin_chain(self, node: Node, now: float) -> None:
+        node.chain_length, node.chain_until = 0, now + self._chain_s * self._dice.uniform(*CHAIN_JITTER)
 
     def _free(self, node: Node, spare: int) -> None:
         node.spare = spare

@@ -1,7 +1,7 @@
 """The search for a free container: which one to ask next, and how many at once. Pure.
 
 A scan looks at every container once, ever more of them at the same time while none is free. After it, at a bounded
-rate, the one that was not seen for longest is asked.
+rate, the one that was not seen for longest is asked; one that we have just let go is thought to be in use for a while.
 """
 
 from __future__ import annotations
@@ -13,11 +13,12 @@ from collections.abc import Collection, Iterable
 from .node import NEVER, Node
 
 PROBE_RATE = 100.0  # health requests a second, once the fleet has been looked through
-PACE_JITTER = (1.0, 1.2)
+PACE_JITTER = (1.0, 1.1)
 AGED_S = 0.05  # a probe that takes longer no longer counts as one that will answer
 MAX_WINDOW = 256
 MAX_PROBES = 1024
-ASKED_AGAIN_S = 0.05  # one container is asked for its health at most this often
+ASKED_AGAIN_S = 0.03  # one container is asked for its health at most this often
+IN_USE_WEIGHT = 0.25  # how much the time without a look counts for one that others have just taken
 LOOK_S = 0.05  # how often it is looked whether any may be asked
 TRIED_AGAIN_S = 0.25  # one whose health says nothing is tried by a handshake at most this often
 
@@ -25,9 +26,10 @@ TRIED_AGAIN_S = 0.25  # one whose health says nothing is tried by a handshake at
 class Search:
     """Chooses whom to ask, and remembers who is being asked."""
 
-    def __init__(self, dice: random.Random, rate: float) -> None:
+    def __init__(self, dice: random.Random, rate: float, in_use_s: float = 0.0) -> None:
         self._dice = dice
         self._rate = rate
+        self._in_use_s = in_use_s  # for how long whoever takes a container is likely to keep it
         self._unseen: deque[Node] = deque()  # still to be looked at in this scan
         self._probing: set[Node] = set()
         self._window = 0
@@ -100,18 +102,20 @@ class Search:
         return min(max(self._window, 2 * missing + aged) - young, MAX_WINDOW - young, MAX_PROBES - len(self._probing))
 
     def _overdue(self, now: float, nodes: Collection[Node]) -> list[Node]:
-        """The one that was not seen for longest, if any may be looked at; sets when there may be another."""
-        longest, soonest = None, now + LOOK_S
+        """The one whose look is longest overdue, if any may be looked at; sets when there may be another."""
+        first, longest, soonest = None, -1.0, now + LOOK_S
         for node in nodes:
             if node.spare or not node.askable:
                 continue
             due = _due_at(node)
             if due > now:
                 soonest = min(soonest, due)
-            elif longest is None or node.seen_at < longest.seen_at:
-                longest = node
-        self._next_at = soonest if longest is None else now + self._dice.uniform(*PACE_JITTER) / self._rate
-        return [] if longest is None else [longest]
+                continue
+            unseen = (now - node.seen_at) * (IN_USE_WEIGHT if now - node.closed_at < self._in_use_s else 1.0)
+            if unseen > longest:
+                first, longest = node, unseen
+        self._next_at = soonest if first is None else now + self._dice.uniform(*PACE_JITTER) / self._rate
+        return [] if first is None else [first]
 
     def _shuffled(self, nodes: Iterable[Node]) -> list[Node]:
         listed = list(nodes)

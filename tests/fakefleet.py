@@ -48,6 +48,7 @@ class Container:
         self.most = 0
         self.asked: Counter[str] = Counter()
         self.busy_s = 0.0
+        self.since: set[float] = set()  # when the sessions that are open began
         self.waiting: dict[str, float] = {}
         self.frames: list[dict[str, Any]] = []
         self.reply: Any = None  # a function of a frame: its replies as JSON values, or None for the usual one
@@ -122,6 +123,7 @@ class Container:
         self.active += 1
         self.most = max(self.most, self.active)
         began = time.monotonic()
+        self.since.add(began)
         state: dict[str, Any] = {"episode_id": None, "done": False, "client": client}
         try:
             while (text := await _receive(reader, writer)) is not None:
@@ -142,6 +144,7 @@ class Container:
                     writer.transport.pause_reading()
                     await asyncio.sleep(3600)
         finally:
+            self.since.discard(began)
             self.busy_s += time.monotonic() - began
             if self.linger_s:
                 await asyncio.sleep(self.linger_s)
@@ -356,15 +359,19 @@ def main() -> None:
             order = json.loads(line)
             for index, mode in order.get("modes", {}).items():
                 fleet[int(index)].mode = mode
+            now = time.monotonic()
             if order.get("clear"):
                 for container in fleet.containers:
                     container.asked.clear()
-                    container.busy_s, container.most = 0.0, container.active
-            asked = sum((container.asked for container in fleet.containers), Counter())
-            most = max(container.most for container in fleet.containers)
-            busy_s = sum(container.busy_s for container in fleet.containers)
-            active = sum(container.active for container in fleet.containers)
-            print(json.dumps({"asked": asked, "most": most, "busy_s": busy_s, "active": active}), flush=True)
+                    container.most = container.active
+                    container.busy_s = -sum(now - since for since in container.since)
+            told = {
+                "asked": sum((container.asked for container in fleet.containers), Counter()),
+                "most": max(container.most for container in fleet.containers),
+                "active": sum(container.active for container in fleet.containers),
+                "busy_s": sum(c.busy_s + sum(now - since for since in c.since) for c in fleet.containers),
+            }
+            print(json.dumps(told), flush=True)
 
 
 if __name__ == "__main__":
