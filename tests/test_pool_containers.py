@@ -62,7 +62,7 @@ def make(docker: DockerFake, base: int) -> Iterator[Maker]:
 @pytest.fixture(autouse=True)
 def _soon(monkeypatch: pytest.MonkeyPatch) -> None:
     """Readiness is looked at often."""
-    monkeypatch.setattr("miroir.pool.containers.POLL_S", 0.05)
+    monkeypatch.setattr("miroir.pool.portpool.POLL_S", 0.05)
 
 
 def _taken(port: int) -> bool:
