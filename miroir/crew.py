@@ -11,7 +11,7 @@ from pathlib import Path
 
 from .agents import Agent
 from .episode import Ended, Setting, play
-from .errors import MiroirError, ModelError, NoFreeContainer
+from .errors import InvalidArgument, MiroirError, ModelError, NoFreeContainer
 from .fleet import Fleet
 from .jobs import Job
 from .records import save_record
@@ -65,9 +65,11 @@ class Crew:
             threading.Thread(target=self._play_all, name=f"miroir-run-{index}", daemon=True) for index in range(count)
         ]
         try:
-            for thread in threads:
-                thread.start()
+            _start(threads)
             self._tell(progress or (lambda _: None))
+        except KeyboardInterrupt:
+            _log.warning("stopping: episodes that run have %g s to finish; interrupt again to end at once", FINISH_S)
+            raise
         finally:
             self._stop(threads)
         if self._fatal is not None:
@@ -141,7 +143,8 @@ class Crew:
             try:
                 session = self._fleet.lease(timeout_s=LEASE_S)
             except NoFreeContainer as error:
-                if self._stopping or not error.leased:  # a fleet that lives is waited for
+                dead = error.unhealthy + error.refused > 0 and not error.leased
+                if self._stopping or dead:  # a fleet that lives is waited for
                     raise
             else:
                 with self._lock:
@@ -194,6 +197,16 @@ class Crew:
             self._stopping = True
             self._work.notify_all()
             self._news.notify()
+
+
+def _start(threads: Sequence[threading.Thread]) -> None:
+    for started, thread in enumerate(threads):
+        try:
+            thread.start()
+        except RuntimeError as error:
+            raise InvalidArgument(
+                f"only {started} of {len(threads)} threads could be started; lower the concurrency"
+            ) from error
 
 
 def _join(threads: Sequence[threading.Thread], timeout_s: float) -> None:

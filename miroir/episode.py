@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -193,6 +194,8 @@ class Episode:
     ) -> Ended:
         """Grade the episode, or make its void record where `error` or a fault forbids it; free the container."""
         fault = self.fault or (None if gradable(error) else error)
+        if fault is None and self._session is not None and self._session.closed:
+            fault = InvalidArgument("the agent closed its session, so nobody can grade it; leave that to the run")
         record: Record | None = None
         if fault is None:
             try:
@@ -263,9 +266,9 @@ def play(
         else:
             seed = episode_seed(agent.base_seed, task["id"], trial)
             try:
-                played = _checked(
-                    agent.play(episode, task, episode.tools, observation=observation, trial=trial, seed=seed)
-                )
+                # Copies: what an agent does to its task and tools must not reach the other episodes.
+                mine, tools = copy.deepcopy(task), copy.deepcopy(episode.tools)
+                played = _checked(agent.play(episode, mine, tools, observation=observation, trial=trial, seed=seed))
             except (Exception, SystemExit) as error:  # whatever an agent raises is its own fault
                 failure = error
         return episode.conclude(agent, played, failure)

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any, NamedTuple, cast
 
 from .agents import Agent
+from .chatform import finite_json
 from .errors import InvalidArgument
 from .wire import Task
 
@@ -95,7 +96,7 @@ def read_tasks(path: str | os.PathLike[str]) -> list[Task]:
 
 def _row(line: str, where: str) -> dict[str, Any]:
     try:
-        row = json.loads(line)
+        row = finite_json(line)
     except (ValueError, RecursionError) as error:
         raise InvalidArgument(f"{where} is not JSON ({error}); write one task a line") from error
     if not isinstance(row, dict) or not isinstance(row.get("reset", {}), dict):

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+_COLUMNS = ("tasks", "graded", "success", "reward", "harm", "void")
 _REASON = 200  # characters of a void's reason that are told
 
 
@@ -41,6 +42,12 @@ class SplitTotals:
     harmful: int = 0
     void: int = 0
     rewards: float = 0.0
+
+    def as_json(self) -> dict[str, int | float | None]:
+        """The columns of the table; shares and means are None before anything is graded."""
+        n = self.graded
+        shares = (part / n if n else None for part in (self.successes, self.rewards, self.harmful))
+        return dict(zip(_COLUMNS, (len(self.tasks), n, *shares, self.void), strict=True))
 
     def add(self, record: Mapping[str, Any]) -> None:
         """Count a record."""
@@ -77,12 +84,26 @@ class Report:
         self.unfinished += 1
         self.reasons[str(record["metadata"]["void_reason"])[:_REASON]] += 1
 
+    def as_json(self) -> dict[str, Any]:
+        """The counts, for a machine to read; `success`, `reward` and `harm` are shares and means of what is graded."""
+        splits = {name: totals.as_json() for name, totals in sorted(self.splits.items())}
+        return {
+            "splits": splits,
+            "earlier": self.earlier,
+            "unfinished": self.unfinished,
+            "reasons": dict(self.reasons.most_common()),
+        }
+
     def table(self) -> str:
         """The splits as a text table."""
-        rows: list[tuple[str, ...]] = [("split", "tasks", "graded", "success", "reward", "harm", "void")]
+        rows: list[tuple[str, ...]] = [("split", *_COLUMNS)]
         for name, totals in sorted(self.splits.items()):
-            n = totals.graded
-            shares = (f"{part / n:.2f}" if n else "-" for part in (totals.successes, totals.rewards, totals.harmful))
-            rows.append((name, str(len(totals.tasks)), str(n), *shares, str(totals.void)))
+            rows.append((name, *map(_cell, totals.as_json().values())))
         widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
         return "\n".join("  ".join([row[0].ljust(widths[0]), *map(str.rjust, row[1:], widths[1:])]) for row in rows)
+
+
+def _cell(value: float | None) -> str:
+    if value is None:
+        return "-"
+    return str(value) if isinstance(value, int) else f"{value:.2f}"

@@ -56,6 +56,22 @@ def test_ends_with_a_table(url: str, tmp_path: Path, capsys: pytest.CaptureFixtu
     assert len(records(tmp_path)) == 6
 
 
+def test_the_table_is_json_where_it_is_asked_for(url: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """`--json` prints the report for a program."""
+    run(url, "--out", tmp_path, "--agent", "playing:says", "--task", "plain", "--json")
+
+    said = json.loads(capsys.readouterr().out)
+    assert said["splits"]["train"] == {
+        "tasks": 1,
+        "graded": 1,
+        "success": 1.0,
+        "reward": 1.0,
+        "harm": 0.0,
+        "void": 0,
+    }
+    assert (said["earlier"], said["unfinished"], said["reasons"]) == (0, 0, {})
+
+
 def test_says_what_was_done_before(url: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """The same command again plays nothing, shows the same table, and says why."""
     for _ in range(2):

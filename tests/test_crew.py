@@ -21,7 +21,7 @@ from miroir.agents import Agent, CallableAgent, ChatAgent
 from miroir.chat import ChatClient
 from miroir.crew import Crew
 from miroir.episode import Setting
-from miroir.errors import EnvError, MiroirError, ModelError, NoFreeContainer, RecordError
+from miroir.errors import EnvError, InvalidArgument, MiroirError, ModelError, NoFreeContainer, RecordError
 from miroir.jobs import Job
 from miroir.records import load
 from miroir.report import Progress, Report
@@ -311,6 +311,25 @@ def test_a_fault_of_miroir_itself_ends_the_run(
         Work(tmp_path, troubled, says).play(jobs(3))
 
 
+def test_threads_that_cannot_be_had_end_the_run(
+    tmp_path: Path, troubled: Fleet, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A machine that starts no more threads is told of as a concurrency that is too high."""
+    start, started = threading.Thread.start, []
+
+    def limited(thread: threading.Thread) -> None:
+        if thread.name.startswith("miroir-run-"):
+            if len(started) == 3:
+                raise RuntimeError("can't start new thread")
+            started.append(thread)
+        start(thread)
+
+    monkeypatch.setattr(threading.Thread, "start", limited)
+
+    with pytest.raises(InvalidArgument, match="only 3 of 5 threads could be started; lower the concurrency"):
+        Work(tmp_path, troubled, says).play(jobs(9), concurrency=5)
+
+
 # Stopping
 
 
@@ -324,7 +343,7 @@ def interrupted_after(count: int) -> Callable[[Progress], None]:
     return interrupt
 
 
-def test_an_interrupt_lets_episodes_finish(tmp_path: Path, troubled: Fleet) -> None:
+def test_an_interrupt_lets_episodes_finish(tmp_path: Path, troubled: Fleet, caplog: pytest.LogCaptureFixture) -> None:
     """Episodes that run when the run is interrupted are finished and saved; no other is begun."""
     begun = []
 
@@ -340,6 +359,7 @@ def test_an_interrupt_lets_episodes_finish(tmp_path: Path, troubled: Fleet) -> N
     assert sorted(record["trial"] for record in records) == sorted(begun)
     assert all(record["reward"] == 1.0 for record in records)
     assert len(records) < 50
+    assert "stopping: episodes that run have 7 s to finish; interrupt again to end at once" in caplog.text
 
 
 @pytest.mark.parametrize("where", ["agent", "step"])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import threading
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
 from typing import Any
@@ -395,6 +396,36 @@ def test_what_no_record_can_hold_makes_it_void(troubled: Fleet, returned: Any) -
     assert metadata["void_reason"].startswith("INVALID_ARGUMENT: the agent returned what no record can hold (")
 
 
+def test_an_agent_that_closes_its_session_makes_it_void(troubled: Fleet) -> None:
+    """An agent that gives its container back before the grade has itself to blame."""
+
+    def plays(session: Any, task: Any, tools: Any, **_: Any) -> None:
+        session.step("say", {})
+        session.close()
+
+    ended = played(troubled, plays)
+
+    assert (ended.record["metadata"]["ended_by"], ended.again) == ("agent_error", False)
+    assert "the agent closed its session" in str(ended.record["metadata"]["void_reason"])
+    assert [step["tool"] for step in ended.record["steps"]] == ["say"]
+    assert states(troubled) == ["free"]
+
+
+def test_an_agent_has_a_task_of_its_own(troubled: Fleet) -> None:
+    """What an agent does to its task and tools reaches neither the record nor the other episodes."""
+    row = task()
+    setting = Setting(tools=[{"name": "say", "description": "", "inputSchema": {"type": "object"}}])
+
+    def plays(session: Any, task: Any, tools: Any, **_: Any) -> None:
+        task["instruction"] += " Quickly."
+        tools[0]["inputSchema"]["type"] = "array"
+
+    record = play(troubled.lease, agent(plays), row, setting).record
+
+    assert record["task"] == row == task()
+    assert record["tools"][0]["function"]["parameters"] == {"type": "object"}
+
+
 def test_an_agents_own_wrong_request_is_the_agents(troubled: Fleet) -> None:
     """Arguments that are no object are refused by the server; that voids the episode as the agent's error."""
 
@@ -413,12 +444,17 @@ def test_an_agents_own_wrong_request_is_the_agents(troubled: Fleet) -> None:
 def test_a_reset_that_fails_is_tried_on_another_container() -> None:
     """Until its first observation an episode belongs to no container; the one that failed is left alone."""
     with served(Closed, Troubled) as (bad, good), Fleet([bad, good]) as fleet:
-        for _ in range(4):
-            ended = played(fleet, says)
-            assert (ended.record["reward"], ended.record["container"]) == (1.0, good)
-        seen = fleet.stats()["urls"]
+        first, second = sorted((fleet.lease(), fleet.lease()), key=lambda session: session.url == good)
+        first.close()  # only the bad one is free at first
+        freed = threading.Timer(0.2, second.close)
+        freed.start()
+        ended = played(fleet, says)
+        seen = fleet.stats()["urls"][bad]
+        freed.join()
 
-    assert seen[bad]["held"] == seen[good]["held"] == 0
+    assert (ended.record["reward"], ended.record["container"]) == (1.0, good)
+    assert seen["state"] == "sick"
+    assert seen["reason"].startswith("a reset failed: ")
 
 
 def test_a_connection_that_is_lost_in_a_reset_is_tried_on_another_container() -> None:

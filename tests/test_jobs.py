@@ -148,6 +148,7 @@ def test_the_hash_of_a_row_is_that_of_its_canonical_json() -> None:
         ("\n \n", "holds no task"),
         ("{", "tasks.jsonl, line 1, is not JSON (.*); write one task a line"),
         ('{"id":"a"}\n[1]', "tasks.jsonl, line 2, is not a task; write"),
+        ('{"reset": {"x": NaN}}', "line 1, is not JSON"),
         ('{"reset": 3}', "line 1, is not a task"),
         ('{"reset": {"max_seconds": 3}}', "line 1, sets max_seconds in its reset; that is the run's to say"),
         ('{"id": 7}', "the id of task 0 of task is 7; it must be text"),

@@ -38,6 +38,24 @@ def test_totals_are_over_graded_rollouts() -> None:
     )
 
 
+def test_a_report_is_json_too() -> None:
+    """The same columns by name, with None where nothing is graded, and the counts beside them."""
+    report = Report(earlier=3)
+    report.add(record(0.5, success=True, harm=False))
+    report.add(record(None, "eval"))
+    report.give_up(record(None, void_reason="lost"))
+
+    assert report.as_json() == {
+        "splits": {
+            "eval": {"tasks": 1, "graded": 0, "success": None, "reward": None, "harm": None, "void": 1},
+            "train": {"tasks": 1, "graded": 1, "success": 1.0, "reward": 0.5, "harm": 0.0, "void": 0},
+        },
+        "earlier": 3,
+        "unfinished": 1,
+        "reasons": {"lost": 1},
+    }
+
+
 def test_reasons_of_what_stays_void_are_counted() -> None:
     """The reasons of last attempts are counted, long ones cut."""
     report = Report()

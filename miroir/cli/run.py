@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import json
 import sys
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
@@ -41,6 +42,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     how.add_argument("--retries", type=int, default=2, metavar="N", help="how often a void episode is run again (2)")
     how.add_argument("--token-env", metavar="NAME", help="the environment variable that holds the fleet's token")
     how.add_argument("--wait", type=float, default=10.0, metavar="S", help="give up when nothing is alive for so long")
+    how.add_argument("--json", action="store_true", help="JSON instead of the table")
     who = parser.add_argument_group("who plays")
     who.add_argument("--agent", metavar="SPEC", help="module:function, or module:function?option=value&seed=7")
     who.add_argument("--model", metavar="M", help="a chat model")
@@ -81,7 +83,7 @@ def command(args: argparse.Namespace) -> int:
             wait_s=args.wait,
             progress=progress,
         )
-    print(report.table())
+    print(json.dumps(report.as_json(), indent=2) if args.json else report.table())
     _tell(report)
     return 1 if report.unfinished else 0
 
