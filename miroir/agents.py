@@ -17,7 +17,7 @@ from .chat import ChatClient
 from .chatform import arguments_of, chat_tools, finite_json, recorded, result_text, sent
 from .errors import ContextFull, EnvError, InvalidArgument
 from .locate import locate
-from .wire import EPISODE_OVER, EXECUTION_ERROR, Step, Task, Tool
+from .wire import EPISODE_OVER, EXECUTION_ERROR, VALIDATION_ERROR, Step, Task, Tool
 
 TURNS = 200  # completions in an episode whose task does not say how many tool calls it has
 _SHOWN = 200  # characters of broken arguments that the model is shown again
@@ -177,10 +177,13 @@ def _called(session: Steps, call: Mapping[str, Any]) -> tuple[str, bool]:
         return "tool_not_found: the call names no tool", False
     try:
         reply = session.step(name, arguments)
-    except EnvError as error:
-        if error.code not in {EPISODE_OVER, EXECUTION_ERROR}:
+    except (EnvError, InvalidArgument) as error:
+        if error.code in {EPISODE_OVER, EXECUTION_ERROR}:
+            return str(error), True
+        if isinstance(error, EnvError) and error.code != VALIDATION_ERROR:
             raise
-        return str(error), True
+        # The model wrote all of the call; arguments may be nested too deeply, say.
+        return f"invalid_args: nothing was called: {error.message}", False
     return result_text(reply["observation"]), reply["done"]
 
 

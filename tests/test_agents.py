@@ -163,6 +163,18 @@ def test_an_unknown_tool_is_the_environments_to_refuse() -> None:
     assert server.bodies[1]["messages"][1]["tool_calls"][0]["function"]["name"] == "look_"
 
 
+@pytest.mark.parametrize(
+    "error", [EnvError("VALIDATION_ERROR", "arguments are nested too deeply"), InvalidArgument("nested too deeply")]
+)
+def test_arguments_that_cannot_be_sent_are_told_to_the_model(error: Exception) -> None:
+    """What the server or the client refuses to take as a call is the model's mistake, and the episode goes on."""
+    played, _ = play([say(UP), say(END)], Scripted(error))
+
+    assert played["messages"][2]["content"].startswith("invalid_args: nothing was called: ")
+    assert "nested too deeply" in played["messages"][2]["content"]
+    assert played["messages"][-1]["content"] == "submitted"
+
+
 def test_text_alone_is_nudged_once() -> None:
     """A second text in a row ends the agent's part; a call in between begins anew."""
     session = Scripted()
@@ -232,7 +244,7 @@ def test_an_episode_that_ended_meanwhile_ends_the_agents_part(code: str) -> None
     assert len(server.asked) == 1
 
 
-@pytest.mark.parametrize("error", [EnvError("VALIDATION_ERROR", "no"), ConnectionLost("gone")])
+@pytest.mark.parametrize("error", [EnvError("UNKNOWN_TYPE", "no"), ConnectionLost("gone")])
 def test_other_errors_of_the_session_are_raised(error: Exception) -> None:
     """They are not for the model to read."""
     with pytest.raises(type(error)):
