@@ -19,6 +19,7 @@ _CLASSES = bytes(
     ord("0") if code in b"0123456789" else ord("e") if code == ord("e") else ord(" ") for code in range(256)
 )
 _EXPONENT = re.compile(rb"[:,\[]-?[0-9.]+e")  # orjson writes 1e-7 where the standard library writes 1e-07
+_SMALL = b"0.0000"  # orjson writes 0.00001 where the standard library writes 1e-05
 _LONGEST = 32  # characters before the e of a float
 _CANDIDATES = 64
 
@@ -34,7 +35,7 @@ def canonical(record: Mapping[str, Any] | list[Any]) -> bytes:
         except TypeError:  # integers beyond 64 bits, lone surrogates, deep nesting
             pass
         else:
-            if not _may_hold_exponent(data):
+            if _SMALL not in data and not _may_hold_exponent(data):
                 return data
     return _JSON.encode(record).encode(errors="surrogatepass")
 
