@@ -341,7 +341,7 @@ def test_containers_that_keep_failing_are_given_up(monkeypatch: pytest.MonkeyPat
         post(pool.urls[0], "crash")
         assert until(lambda: len(told[Change.READY]) == 2)
         post(pool.urls[0], "crash")
-        with pytest.raises(ContainerPoolError, match="every container went down too often"):
+        with pytest.raises(ContainerPoolError, match="every container was given up"):
             pool.wait()
     assert "ended with exit code 7; it went down more than" in str(told[Change.GIVEN_UP][0])
 

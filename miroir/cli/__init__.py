@@ -54,7 +54,8 @@ def _parsed(argv: list[str]) -> argparse.Namespace:
     args, unknown = top.parse_known_args(argv[:end])
     if "env_options" not in args:
         return top.parse_args(argv)
-    args.env_options = [*unknown, *argv[end + 1 :]]
+    args.after = argv[end + 1 :]
+    args.env_options = [*unknown, *args.after]
     return args
 
 

@@ -11,10 +11,11 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING
 
 from ..errors import InvalidArgument
+from . import engines
 from .serve import ENV_OPTIONS
 
 if TYPE_CHECKING:
-    from ..pool import Event
+    from ..pool import Engine, Event
 
 HELP = "start environment servers and keep their URL file true"
 
@@ -25,8 +26,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.epilog = ENV_OPTIONS
     what = parser.add_mutually_exclusive_group(required=True)
     what.add_argument("--env", metavar="ENV", help="serve this one: office, ors, or package.module:Class")
+    what.add_argument("--image", metavar="IMAGE", help="run containers of this image")
     what.add_argument("--status", nargs="+", metavar="URLS", help="show the health of a URL file, base URLs, or dns://")
-    parser.add_argument("--engine", choices=("process",), default="process", help="what runs the servers")
+    what.add_argument("--attach", metavar="ID", help="take over the pool of a process that is gone")
+    what.add_argument("--stop", metavar="ID", help="stop a pool")
+    what.add_argument("--scale", nargs=2, metavar=("ID", "N"), help="have a pool on Swarm run N containers")
+    parser.add_argument("--engine", choices=engines.ENGINES, help="what runs them (--env: process, --image: docker)")
     parser.add_argument("-n", type=int, metavar="N", help="how many servers")
     parser.add_argument("--urls", metavar="FILE", help="the URL file to write (without it, the URLs go to stdout)")
     parser.add_argument("--token-env", metavar="NAME", help="the environment variable that holds the servers' token")
@@ -34,46 +39,106 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--max-sessions", type=int, metavar="M", help="sessions of one server (default: its own)")
     parser.add_argument("--log-dir", metavar="DIR", help="keep the servers' output here")
     parser.add_argument("--wait", type=float, default=60.0, metavar="S", help="seconds for a server to become ready")
+    parser.add_argument("--min", type=int, metavar="K", help="start with K ready, and try again those that failed")
+    parser.add_argument("--recycle-after", type=int, metavar="K", help="replace a server after K leases, between two")
+    parser.add_argument("--force", action="store_true", help="with --attach and --stop: its process is gone elsewhere")
+    engines.add_arguments(parser)
     parser.add_argument("--json", action="store_true", help="with --status: JSON instead of a table")
 
 
 def command(args: argparse.Namespace) -> int:
-    """Run a pool until it is stopped, or show a status."""
-    return _status(args) if args.status else _run(args)
-
-
-def _run(args: argparse.Namespace) -> int:
-    from ..pool import Pool, ProcessEngine, Timing
-    from ..pool.signals import stopped_by_signals
-    from ..serve import names, options
-
+    """Run a pool until it is stopped, or do one thing to one, or show a status."""
+    if args.status:
+        return _status(args)
+    if args.stop or args.scale:
+        return _control(args)
+    if args.attach:
+        return _attach(args)
     if args.n is None:
         raise InvalidArgument("how many servers? add -n N")
+    if (args.engine == "kubernetes") != args.print:
+        raise InvalidArgument("--engine kubernetes prints a manifest, and nothing else does; give it with --print")
+    if args.image is None:
+        return _run(args, _process_engine(args), args.n, args.min)
+    if args.engine == "process":
+        raise InvalidArgument("the engine process runs no image; name an environment with --env, or leave --engine out")
+    return _print(args) if args.print else _run(args, engines.image_engine(args), args.n, args.min)
+
+
+def _print(args: argparse.Namespace) -> int:
+    from ..pool.kubernetes import manifest
+
+    print(manifest(engines.container_spec(args), args.n), end="")
+    return 0
+
+
+def _control(args: argparse.Namespace) -> int:
+    from ..pool import control
+
+    docker = engines.docker_command(args)
+    if args.stop:
+        control.stop_pool(args.stop, docker=docker, force=args.force)
+        return 0
+    pool_id, n = args.scale
+    if not n.isdigit():
+        raise InvalidArgument(f"{n!r} is not a number of containers; write --scale ID N")
+    control.scale_pool(pool_id, int(n), docker=docker)
+    return 0
+
+
+def _attach(args: argparse.Namespace) -> int:
+    from ..pool import Timing, control
+
+    engine, n = control.adopt(
+        args.attach,
+        docker=engines.docker_command(args),
+        force=args.force,
+        recycle_after=args.recycle_after,
+        timing=Timing(start_s=args.wait),
+        alone=True,
+    )
+    return _run(args, engine, n, least=0)
+
+
+def _process_engine(args: argparse.Namespace) -> Engine:
+    from ..pool import ProcessEngine, Timing
+    from ..serve import names, options
+
+    if args.engine not in (None, "process"):
+        raise InvalidArgument(f"the engine {args.engine} runs an image; name it with --image")
     names.reference(args.env)  # a name that no server could know
     if args.env_options:
         options.configured(names.find(args.env), args.env_options, args.env)
-    engine = ProcessEngine(
+    return ProcessEngine(
         args.env,
         options=args.env_options,
         token_env=args.token_env,
         allow_code=args.allow_code,
         max_sessions=args.max_sessions,
+        recycle_after=args.recycle_after,
         log_dir=args.log_dir,
         timing=Timing(start_s=args.wait),
     )
-    pool = Pool(engine, n=args.n, urls_file=args.urls, on_event=_tell)
+
+
+def _run(args: argparse.Namespace, engine: Engine, n: int, least: int | None) -> int:
+    from ..pool import Pool
+    from ..pool.signals import stopped_by_signals
+
+    pool = Pool(engine, n=n, least=least, urls_file=args.urls, on_event=_tell)
     with stopped_by_signals(pool) as caught, pool:
         if caught.first is None:
-            _announce(pool.urls, args.urls)
+            _announce(pool.urls, args.urls, getattr(engine, "pool_id", None))
         pool.wait()
         _say("stopping")
     return 130 if caught.first == signal.SIGINT else 0
 
 
-def _announce(urls: list[str], path: str | None) -> None:
+def _announce(urls: list[str], path: str | None, pool_id: str | None) -> None:
     if path is None:
         print("\n".join(urls), flush=True)
-    _say(f"{len(urls)} ready{f', listed in {path}' if path else ''}; Ctrl-C stops them")
+    of_pool = f" in the pool {pool_id}" if pool_id else ""
+    _say(f"{len(urls)} ready{of_pool}{f', listed in {path}' if path else ''}; Ctrl-C stops them")
 
 
 def _tell(event: Event) -> None:

@@ -10,6 +10,7 @@ from .pool import Pool
 from .process import ProcessEngine
 from .slot import Timing
 from .status import Status, read_status, read_statuses
+from .swarm import SwarmEngine
 
 __all__ = [
     "Change",
@@ -23,6 +24,7 @@ __all__ = [
     "Pool",
     "ProcessEngine",
     "Status",
+    "SwarmEngine",
     "Timing",
     "read_status",
     "read_statuses",

@@ -41,10 +41,14 @@ class Owner:
         """One line of JSON."""
         return json.dumps(asdict(self))
 
+    def is_here(self) -> bool:
+        """Whether it ran where this process runs, and so can be looked at."""
+        here = Owner.me()
+        return (self.host, self.boot, self.namespace) == (here.host, here.boot, here.namespace)
+
     def is_dead(self) -> bool:
         """Whether no such process is left: it ran under this kernel, and its pid is free, a zombie's or another's."""
-        here = Owner.me()
-        if (self.host, self.boot, self.namespace) != (here.host, here.boot, here.namespace):
+        if not self.is_here():
             return False
         try:
             os.kill(self.pid, 0)

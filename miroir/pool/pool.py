@@ -77,8 +77,8 @@ class Pool:
     def wait(self) -> None:
         """Return when `cancel` is called; ContainerPoolError when every container was given up."""
         while not self._cancelled:
-            if self._given_up == self._n:
-                raise ContainerPoolError("every container went down too often; read their logs and start again")
+            if self._given_up >= self._n:
+                raise ContainerPoolError("every container was given up; read their logs and start again")
             time.sleep(_TICK_S)
 
     def cancel(self) -> None:

@@ -13,7 +13,7 @@ from ..supervisor import Supervisor
 from .cli import DOCKER, Docker
 from .container import DockerContainer
 from .events import Watch
-from .label import label_argv, marked, remove
+from .label import SLOT, label_argv, marked, remove
 from .spec import ContainerSpec
 from .sweep import sweep
 
@@ -23,7 +23,8 @@ _log = logging.getLogger("miroir.pool")
 class DockerEngine(Supervisor):
     """Containers that Docker gives a port each; `docker` is the command, as an argv.
 
-    `pool_id` and `adopted` (container ids by name) are an adoption's.
+    `alone` says that this process is there for the pool alone, and may be ended to stop it. `pool_id` and `adopted`
+    (container ids by slot) are those of a pool that is taken over.
     """
 
     def __init__(
@@ -33,6 +34,7 @@ class DockerEngine(Supervisor):
         docker: Sequence[str] = DOCKER,
         recycle_after: int | None = None,
         timing: Timing | None = None,
+        alone: bool = False,
         pool_id: str | None = None,
         adopted: dict[str, str] | None = None,
     ) -> None:
@@ -42,6 +44,7 @@ class DockerEngine(Supervisor):
         self._docker = Docker(docker)
         self._watch = Watch(self._docker, self.pool_id)
         self._adopted = dict(adopted or {})
+        self._alone = alone
         self._labels: tuple[str, ...] = ()
         self._touched = bool(adopted)  # there may be containers of ours
 
@@ -52,7 +55,13 @@ class DockerEngine(Supervisor):
         self._docker.have(self._spec.image, given_up=lambda: self._cancelled)
         sweep(self._docker)
         self._labels = tuple(
-            label_argv(pool=self.pool_id, owner=Owner.me().dump(), size=str(n), spec=self._spec.dump())
+            label_argv(
+                pool=self.pool_id,
+                owner=Owner.me().dump(),
+                size=str(n),
+                spec=self._spec.dump(),
+                stop="SIGTERM" if self._alone else "",
+            )
         )
         self._touched = True
         self._watch.start()
@@ -77,7 +86,7 @@ class DockerEngine(Supervisor):
             )
 
     def _run(self, name: str) -> str:
-        earlier = [container.name for container in marked(self._docker, self.pool_id) if container.slot == name]
+        earlier = [container.name for container in marked(self._docker, self.pool_id) if container.labels[SLOT] == name]
         remove(self._docker, earlier)  # what an earlier try has left, which still has the name
         done = self._docker.call(
             "run", "--detach", "--name", name, *self._labels, *label_argv(slot=name), *self._spec.run_argv(),

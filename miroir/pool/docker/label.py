@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import base64
-import binascii
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from ..owner import Owner
@@ -15,9 +14,11 @@ OWNER = "miroir.owner"
 SLOT = "miroir.slot"
 SIZE = "miroir.size"
 SPEC = "miroir.spec"
+STOP = "miroir.stop"  # the signal that ends the owner, where it is a process for the pool alone
+_LABELS = (POOL, OWNER, SLOT, SIZE, SPEC, STOP)
 _ADOPTED = ".adopted-"
 _REMOVE_S = 600.0
-_FIELDS = "\t".join(("{{.ID}}", "{{.Names}}", *(f'{{{{.Label "{label}"}}}}' for label in (POOL, OWNER, SLOT))))
+_FIELDS = "\t".join(("{{.ID}}", "{{.Names}}", *(f'{{{{.Label "{label}"}}}}' for label in _LABELS)))
 
 
 def label_argv(**labels: str) -> Iterator[str]:
@@ -32,9 +33,23 @@ class Marked:
 
     id: str
     name: str
-    pool: str
-    slot: str
-    owner: Owner | None  # None when it cannot be read, and so cannot be proven dead
+    labels: Mapping[str, str]
+
+    @property
+    def pool(self) -> str:
+        """Its pool's id."""
+        return self.labels[POOL]
+
+    @property
+    def owner(self) -> Owner | None:
+        """The process that owns it; None when that cannot be read, and so cannot be proven dead."""
+        _, adopted, text = self.name.partition(_ADOPTED)
+        if not adopted:
+            return Owner.parse(self.labels[OWNER])
+        try:
+            return Owner.parse(base64.urlsafe_b64decode(text + "=" * (-len(text) % 4)).decode())
+        except ValueError:
+            return None
 
     def adopted_name(self, owner: Owner) -> str:
         """The name that tells of another owner; a container's labels cannot change."""
@@ -47,9 +62,7 @@ def marked(docker: Docker, pool: str | None = None) -> list[Marked]:
     wanted = POOL if pool is None else f"{POOL}={pool}"
     listing = docker.ask("ps", "--all", "--no-trunc", "--filter", f"label={wanted}", "--format", _FIELDS)
     rows = (line.split("\t") for line in listing.splitlines())
-    return [
-        Marked(cid, name, pool_id, slot, _owner(name, label)) for cid, name, pool_id, label, slot in rows if pool_id
-    ]
+    return [Marked(cid, name, dict(zip(_LABELS, values, strict=True))) for cid, name, *values in rows]
 
 
 def remove(docker: Docker, names: Sequence[str]) -> str:
@@ -61,13 +74,3 @@ def remove(docker: Docker, names: Sequence[str]) -> str:
     lines = [line.strip() for line in done.err.splitlines() if line.strip()]
     faults = [line for line in lines if "No such container" not in line]
     return "; ".join(faults) or done.fault if done.code and (faults or not lines) else ""
-
-
-def _owner(name: str, label: str) -> Owner | None:
-    _, adopted, text = name.partition(_ADOPTED)
-    if not adopted:
-        return Owner.parse(label)
-    try:
-        return Owner.parse(base64.urlsafe_b64decode(text + "=" * (-len(text) % 4)).decode())
-    except (binascii.Error, UnicodeDecodeError, ValueError):
-        return None
