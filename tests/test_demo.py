@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import json
+import shlex
 import time
 from pathlib import Path
 from typing import Any
@@ -11,6 +12,7 @@ from typing import Any
 import pytest
 from console import miroir
 
+from miroir import cli
 from miroir.calibrate import read_calibration
 from miroir.demo import spread
 from miroir.records import load
@@ -55,7 +57,9 @@ def test_the_demo_plays_the_whole_loop(tmp_path: Path) -> None:
     assert len(classes) == 12
     assert classes.count("learnable") >= 6
     assert f"records: {tmp_path}/demo/traces" in done.stdout
-    assert "  miroir pool --env office -n 4 --urls " in done.stdout
+    _, _, commands = done.stdout.partition("go on with:\n")
+    for line in commands.splitlines():
+        assert cli.parser().parse_args(shlex.split(line)[1:]).command in cli.COMMANDS
     assert all(entry in done.stdout for entry in calibration["tasks"])
     assert done.stderr.count(" ready: http://127.0.0.1:") == 4
     assert not (tmp_path / "demo" / "urls.txt").exists()

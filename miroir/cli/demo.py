@@ -39,9 +39,11 @@ def _next(played: Demo) -> list[list[str]]:
     """Commands that go on from the demo's files."""
     from ..demo import LABEL
 
-    folder, urls = played.folder, str(played.folder / "urls.txt")
+    folder, traces, urls = played.folder, str(played.traces), str(played.folder / "urls.txt")
     return [
-        ["miroir", "calibrate", str(played.traces), "--model", LABEL, "--out", str(played.calibration), "--wide"],
+        ["miroir", "review", traces, "--html", str(folder / "review.html")],
+        ["miroir", "derive", traces, "--format", "sft", "--out", str(folder / "sft.jsonl")],
+        ["miroir", "calibrate", traces, "--model", LABEL, "--out", str(played.calibration), "--wide"],
         ["miroir", "pool", "--env", "office", "-n", "4", "--urls", urls],
         ["miroir", "tasks", urls],
         ["miroir", "run", urls, "--out", str(folder / "reference"), "--agent", "miroir.envs.office:reference"],
