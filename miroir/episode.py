@@ -226,7 +226,7 @@ class Episode:
         setting = self._setting
         client: dict[str, Any] = {
             "task": self.task,
-            "prompt": self._told(),
+            "prompt": opening(self.task, self.tools, self._observation),
             "surface": setting.surface,
             "max_seconds": setting.max_seconds,
             "trial": self.trial,
@@ -239,10 +239,6 @@ class Episode:
         told: Mapping[str, Any] = played or {}
         client |= {name: told[name] for name in ("messages", "usage") if told.get(name)}
         return cast("Record", {**record, **client})
-
-    def _told(self) -> str:
-        """What an agent was told first."""
-        return opening(self.task, self.tools, self._observation)
 
 
 def play(
@@ -290,8 +286,11 @@ def _checked(played: Any) -> Played | None:
         return None
     try:
         encode(played)
-        if not isinstance(played, Mapping):
-            raise TypeError(f"a {type(played).__name__} is no mapping")
+        if not isinstance(played, dict):
+            raise TypeError(f"a {type(played).__name__} is no dict")
+        for name, kind in (("messages", list), ("usage", dict), ("params", dict)):
+            if not isinstance(played.get(name) or kind(), kind):
+                raise TypeError(f"its {name} are no {kind.__name__}")
     except (TypeError, ValueError, RecursionError) as error:
         form = '{"messages": […], "usage": {…}, "params": {…}}'
         raise InvalidArgument(f"the agent returned what no record can hold ({error}); return None or {form}") from error

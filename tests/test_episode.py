@@ -386,7 +386,9 @@ def test_a_dead_endpoint_makes_it_void(troubled: Fleet, error: ModelError, again
     assert (metadata["ended_by"], metadata["void_reason"], ended.again) == ("agent_error", str(error), again)
 
 
-@pytest.mark.parametrize("returned", ["text", [1], {"messages": [float("nan")]}, {"usage": {1, 2}}])
+@pytest.mark.parametrize(
+    "returned", ["text", [1], {"messages": [float("nan")]}, {"usage": {1, 2}}, {"messages": "hi"}, {"params": [1]}]
+)
 def test_what_no_record_can_hold_makes_it_void(troubled: Fleet, returned: Any) -> None:
     """An agent that returns what is no JSON object has raised, so to say; the run goes on."""
     ended = played(troubled, lambda session, task, tools, **_: returned)
