@@ -1,7 +1,7 @@
 """A fleet of fake containers in one event loop, each on a port of its own, well or ill by its mode.
 
 It speaks the protocol on raw sockets, so that a test can make it break any rule, and counts what it is asked.
-As a program (`python fakefleet.py N`) it obeys JSON lines on standard input, for measurements from another process.
+As a program (`python fakefleet.py N ADDRESS`) it obeys JSON lines on standard input, for a client in another process.
 """
 
 from __future__ import annotations
@@ -352,8 +352,8 @@ async def _receive(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -
 
 
 def main() -> None:
-    """Serve as many containers as the first argument says; obey one JSON line at a time, answering each with one."""
-    with FakeFleet(*["free"] * int(sys.argv[1])) as fleet:
+    """Serve so many containers at an address, as the arguments say; answer each JSON line, an order, with one."""
+    with FakeFleet(*["free"] * int(sys.argv[1]), host=sys.argv[2]) as fleet:
         print(json.dumps(fleet.urls), flush=True)
         for line in sys.stdin:
             order = json.loads(line)

@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -13,16 +14,18 @@ CORES = sorted(os.sched_getaffinity(0))
 
 
 class FleetProcess:
-    """`python fakefleet.py N`, told what to be by `order`."""
+    """`python fakefleet.py N ADDRESS`, told what to be by `order`; `inside` is a command that runs it elsewhere."""
 
-    def __init__(self, count: int) -> None:
+    def __init__(self, count: int, *, address: str = "127.0.0.1", inside: Sequence[str] = ()) -> None:
+        program = str(Path(__file__).with_name("fakefleet.py"))
         self._process = subprocess.Popen(
-            [sys.executable, str(Path(__file__).with_name("fakefleet.py")), str(count)],
+            [*inside, sys.executable, program, str(count), address],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,
         )
-        os.sched_setaffinity(self._process.pid, CORES[-1:])
+        self.pid = self._process.pid
+        os.sched_setaffinity(self.pid, CORES[-1:])
         self.urls: list[str] = self._answer()
 
     def order(self, **what: Any) -> dict[str, Any]:

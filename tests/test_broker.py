@@ -886,11 +886,11 @@ class TestDescriptors:
                     lease.close()
                 fleet.lease(timeout_s=5).close()
         """
-        with FakeFleet(*["free"] * 40) as fleet:
+        with FakeFleet(*["free"] * 80) as fleet:
             output = run(code, fleet.urls)
         count, _, text = output.partition(" ")
 
-        assert 5 <= int(count) <= 15
+        assert 5 <= int(count) < 64  # how many files a session takes depends on the version of websockets
         assert text.startswith("DESCRIPTOR_LIMIT: this process may open 64 files, too few for ")
         assert "`ulimit -n 4096`" in text
 
