@@ -62,7 +62,7 @@ def wrong_forms(subject: Subject) -> None:
         _require_alive(subject, link)
 
 
-@rule("numbers that are no numbers are refused", ours=True)
+@rule("numbers that are no numbers are refused", "NaN may reach the environment", ours=True)
 def numbers(subject: Subject) -> None:
     with subject.episode() as link:
         for number in ("NaN", "Infinity", "1e999"):
@@ -77,7 +77,7 @@ def unknown_task(subject: Subject) -> None:
         require_error(reply, UNKNOWN_TASK, "a reset to a task that there is not")
 
 
-@rule("before a reset, what needs an episode is NO_EPISODE", ours=True)
+@rule("before a reset, what needs an episode is NO_EPISODE", "a step may be played on no task", ours=True)
 def before_reset(subject: Subject) -> None:
     with subject.lease() as link:
         for kind, data in (("step", _STEP), ("record", {}), ("coworkers", None)):
@@ -127,7 +127,11 @@ def mcp_frames(subject: Subject) -> None:
             require(subject.plain or "result" in data, f"a result for {method}")
 
 
-@rule("who owes a reply is told by `coworkers`; a reply that nobody owes is UNKNOWN_COWORKER", ours=True)
+@rule(
+    "who owes a reply is told by `coworkers`; a reply that nobody owes is UNKNOWN_COWORKER",
+    "nobody in its world can be played by a model",
+    ours=True,
+)
 def coworkers(subject: Subject) -> None:
     with subject.episode() as link:
         data = data_of(subject, link.ask("coworkers"), "coworkers")
@@ -149,7 +153,11 @@ def big_frames(subject: Subject) -> None:
         require(code_of(reply) is None or subject.plain, "an observation")
 
 
-@rule("a frame above 64 MiB is VALIDATION_ERROR, then a close with 1009", ours=True)
+@rule(
+    "a frame above 64 MiB is VALIDATION_ERROR, then a close with 1009",
+    "what was too large is told by the close alone",
+    ours=True,
+)
 def too_big_frames(subject: Subject) -> None:
     with subject.lease() as link:
         require_error(link.ask_text(" " * (MAX_FRAME_BYTES + 1)), VALIDATION_ERROR, "a frame above 64 MiB")

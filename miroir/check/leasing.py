@@ -36,7 +36,11 @@ def capacity(subject: Subject) -> None:
             require(_close_code(late) == 1000, "a close with 1000 after it")
 
 
-@rule("`leased` of /health is true exactly when no session is free", ours=True)
+@rule(
+    "`leased` of /health is true exactly when no session is free",
+    "that a container is busy costs every client a handshake",
+    ours=True,
+)
 def health_tells_leases(subject: Subject) -> None:
     require(subject.until(subject.free, _RELEASE_S), "leased false while nobody holds a session")
     with contextlib.ExitStack() as stack:

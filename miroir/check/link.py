@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import logging
 import socket
 from typing import Any
 
@@ -16,6 +17,10 @@ from .evidence import Evidence
 
 OPEN_S = 10.0
 REPLY_S = 15.0
+
+_silent = logging.getLogger("miroir.check.websockets")  # a connection that is cut on purpose is no news
+_silent.addHandler(logging.NullHandler())
+_silent.propagate = False
 
 
 class Refused(Exception):
@@ -60,6 +65,7 @@ class Link:
                 open_timeout=OPEN_S,
                 close_timeout=1.0,
                 ping_interval=None,
+                logger=_silent,
             ).__enter__()
         except InvalidStatus as error:
             self._evidence.received(f"HTTP {error.response.status_code}")

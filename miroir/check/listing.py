@@ -112,7 +112,11 @@ def ranges(subject: Subject) -> None:
     require(beyond.status == 400, f"HTTP 400 for task {len(rows)}, which is one too many")
 
 
-@rule("an unknown split is HTTP 400 and names the splits, an unknown environment 404", ours=True)
+@rule(
+    "an unknown split is HTTP 400 and names the splits, an unknown environment 404",
+    "a misspelt split may pass for an empty one",
+    ours=True,
+)
 def unknown_names(subject: Subject) -> None:
     answer = subject.post(f"{subject.name}/tasks", {"split": _RANDOM})
     require(answer.status == 400, "HTTP 400 for a split that there is not")
@@ -123,18 +127,24 @@ def unknown_names(subject: Subject) -> None:
 @rule("POST /mcp lists the tools by JSON-RPC", "the tools are learnt in a session, or the environment has none")
 def tools(subject: Subject) -> None:
     reply = subject.rpc("tools/list")
-    if subject.plain and "error" in reply:
+    if subject.plain and "result" not in reply:
         raise NotOffered
     require(reply.get("jsonrpc") == "2.0" and reply.get("id") == 7, "a JSON-RPC 2.0 reply to request 7")
     require_keys(reply.get("result"), {"tools": list}, "result")
     for tool in reply["result"]["tools"]:
-        require_keys(tool, {"name": str, "description": str, "inputSchema": dict}, "each tool")
+        require_keys(tool, {"name": str, "description": str}, "each tool")
+        named = "input_schema" if subject.plain and "input_schema" in tool else "inputSchema"  # OpenEnv before 0.4
+        require_keys(tool, {named: dict}, "each tool")
     names = [tool["name"] for tool in reply["result"]["tools"]]
     require(len(names) == len(set(names)), "every name once")
     require(subject.plain or _SUBMIT in names, "the tool `submit`")
 
 
-@rule("/mcp answers initialize and ping, and sends callers of tools and unknown surfaces away", ours=True)
+@rule(
+    "/mcp answers initialize and ping, and sends callers of tools and unknown surfaces away",
+    "an MCP client cannot look at it",
+    ours=True,
+)
 def json_rpc(subject: Subject) -> None:
     require_keys(subject.rpc("initialize").get("result"), {"protocolVersion": str, "serverInfo": dict}, "initialize")
     require(isinstance(subject.rpc("ping").get("result"), dict), "a result for ping")
@@ -144,7 +154,11 @@ def json_rpc(subject: Subject) -> None:
     require("error" in subject.rpc(_RANDOM), "an error for an unknown method")
 
 
-@rule("a server with a token refuses everything but /health without it, with 401, handshakes too", ours=True)
+@rule(
+    "a server with a token refuses everything but /health without it, with 401, handshakes too",
+    "whoever reaches it can use it, unless a proxy in front wants a token",
+    ours=True,
+)
 def token(subject: Subject) -> None:
     if subject.token is None:
         raise NotOffered("no token was given; --token-env NAME checks a server that has one")

@@ -44,7 +44,7 @@ def tool_error(subject: Subject) -> None:
             require(_state(subject, link).get("step_count") == 1, "step_count 1 after it")
 
 
-@rule("a tool's result has MCP's form", ours=True)
+@rule("a tool's result has MCP's form", "results are kept as they come", ours=True)
 def tool_result(subject: Subject) -> None:
     tool = _callable_tool(subject)
     with subject.episode() as link:
