@@ -126,6 +126,8 @@ class FakeAppWorld:
     def close(self, body: Any) -> Reply:
         if self.wedged:
             return self._fault("'_freeze_time' object has no attribute 'fake_names'")
+        if body["task_id"] != self.world:
+            return self._fault("AppWorld has not been initialized.")
         return Reply({"output": None})
 
 

@@ -1,9 +1,11 @@
 """A `docker` for tests: `python fakedocker.py STATE COMMAND…`, whose containers are processes that listen for real.
 
 STATE is a folder. In it `calls` has a line of JSON for each command, and a file `fail-COMMAND` makes that command fail
-with the file's text. An image whose name has `missing` in it is neither here nor to be pulled. The first argument of a
-container is what it does: `well`, `exit` (prints 70 lines and ends with 3), `silent` (never listens), `stubborn` (does
-not end when asked to), `once` (the first one is well, others exit).
+with the file's text; a file `answer-COMMAND` (`answer-service-ps`) has what a command prints that is not played here.
+An image whose name has `missing` in it is neither here nor to be pulled, with `slow` that takes long. The first
+argument of a container is what it does: `well`, `exit` (prints 70 lines and ends with 3), `silent` (never listens),
+`stubborn` (does not end when asked to), `once` (the first one is well, others exit). Where a file `program` holds an
+argv as JSON, a container is that program with the container's arguments instead, in a folder with links for its mounts.
 """
 
 from __future__ import annotations
@@ -114,10 +116,13 @@ def run(words: list[str]) -> None:
     if (STATE / f"taken-{outside}").exists():
         record.write_text(json.dumps(said))
         fail(f"docker: Error response from daemon: Bind for 0.0.0.0:{outside} failed: port is already allocated.", 125)
+    program, root = STATE / "program", mounted(cid, options.get("-v", []))
+    own = [sys.executable, __file__, str(STATE), "serve", cid, outside]
     with (STATE / f"log-{cid}").open("wb") as log:
         server = subprocess.Popen(
-            [sys.executable, __file__, str(STATE), "serve", cid, outside, *args],
+            [*(json.loads(program.read_text()) if program.exists() else own), *args],
             stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True,
+            cwd=root, env={**os.environ, "APPWORLD_ROOT": str(root)},
         )  # fmt: skip
     part = STATE / f"part-{cid}"
     part.write_text(json.dumps({**said, "pid": server.pid}))
@@ -126,6 +131,17 @@ def run(words: list[str]) -> None:
     while args[:1] in (["well"], ["stubborn"]) and not port.exists() and server.poll() is None:
         time.sleep(0.01)
     print(cid)
+
+
+def mounted(cid: str, mounts: list[str]) -> Path:
+    """A folder that stands for the container's /run."""
+    root = STATE / f"root-{cid}"
+    root.mkdir()
+    for host, inside, _mode in (mount.split(":") for mount in mounts):
+        link = root / Path(inside).relative_to("/run") if inside.startswith("/run/") else root / Path(inside).name
+        link.parent.mkdir(parents=True, exist_ok=True)
+        link.symlink_to(host)
+    return root
 
 
 def serve(cid: str, port: str, kind: str = "well", *_: str) -> None:
@@ -232,9 +248,9 @@ def main() -> None:
         return
     with (STATE / "calls").open("a") as calls:
         calls.write(json.dumps([command, *words]) + "\n")
-    failing = STATE / f"fail-{command}"
-    if failing.exists():
-        fail(failing.read_text())
+    for failing in (STATE / f"fail-{command}", STATE / f"fail-{command}-{''.join(words[:1])}"):
+        if failing.exists():
+            fail(failing.read_text())
     if command == "run":
         run(words)
     elif command == "ps":
@@ -244,9 +260,13 @@ def main() -> None:
     elif command == "events":
         events(words)
     elif command == "pull":
+        time.sleep(600 if "slow" in words[-1] else 0)
         fail(f"Error response from daemon: pull access denied for {words[-1]}")
     elif command == "image":
         sys.exit(1 if "missing" in words[-1] else 0)
+    elif command in {"info", "node", "service"}:
+        answer = STATE / "-".join(["answer", command, *words[: command != "info"]])
+        sys.stdout.write(answer.read_text() if answer.exists() else "")
     elif command == "version":
         print("20.10.24")
     else:

@@ -43,7 +43,7 @@ def test_each_call_has_a_connection_of_its_own(fake: FakeAppWorld) -> None:
     for _ in range(3):
         with pytest.raises(Refused):
             calling.call("/execute", {"task_id": "t", "code": "fault"})
-        calling.call("/close", {"task_id": "t"})
+        calling.call("/task_completed", {"task_id": "t"})
 
     assert fake.connections == len(fake.calls) == 6
     assert calling.fault is None
@@ -54,7 +54,7 @@ def test_proxies_are_ignored(fake: FakeAppWorld, monkeypatch: pytest.MonkeyPatch
     for name in ("http_proxy", "HTTP_PROXY", "ALL_PROXY"):
         monkeypatch.setenv(name, "http://127.0.0.1:9")
 
-    assert server(fake).call("/close", {"task_id": "t"}) is None
+    assert server(fake).call("/task_completed", {"task_id": "t"}) is False
 
 
 @pytest.mark.parametrize(

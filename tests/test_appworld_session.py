@@ -119,8 +119,8 @@ def test_an_opening_that_lacks_a_key_is_an_error_and_is_closed(fake: FakeAppWorl
     assert leased.fault is not None
 
 
-def test_an_unknown_task_is_the_tasks_fault(fake: FakeAppWorld) -> None:
-    """The error shows the server's log; a close is sent; the server is as good as before."""
+def test_an_unknown_task_is_the_tasks_fault(fake: FakeAppWorld, caplog: pytest.LogCaptureFixture) -> None:
+    """The error shows the server's log; a close is sent, and refused; the server is as good as before."""
     leased = server(fake)
 
     with pytest.raises(Refused, match="The task directory") as caught, opened(leased, "nope_1", Settings()):
@@ -128,7 +128,7 @@ def test_an_unknown_task_is_the_tasks_fault(fake: FakeAppWorld) -> None:
 
     assert caught.value.log[-1] == "Exception: The task directory (./data/tasks/nope_1) doesn't exist."
     assert fake.paths() == ["/initialize", "/tasks/nope_1", "/close"]
-    assert leased.fault is None
+    assert (leased.fault, caplog.records) == (None, [])
 
 
 def test_a_world_that_does_not_open_for_a_known_task_is_the_servers_fault(fake: FakeAppWorld) -> None:

@@ -70,6 +70,7 @@ class AppWorldSession:
         self._supervisor: dict[str, Any] = {}
         self._server = server
         self._settings = settings
+        self._refused = False  # whether the server has said that it opened no world
         self._closed = False
 
     def __repr__(self) -> str:
@@ -118,6 +119,8 @@ class AppWorldSession:
         try:
             self._call("/close", {}, timeout_s=timeout_s)
         except AppWorldError as error:
+            if self._refused and isinstance(error, Refused):
+                return
             self._server.blame(f"/close failed, so that its world of {self.task_id} may still be open")
             _log.error("the world of %s at %s was not closed: %s", self.task_id, self.base_url, error.message)
         finally:
@@ -130,6 +133,7 @@ class AppWorldSession:
                 "/initialize", {"experiment_name": self.experiment_name, **self._settings.init_params()}
             )
         except Refused as error:
+            self._refused = True
             if error.status >= 500 and self._server.shows(self.task_id):
                 # A server that knows the task and cannot start its world will start no other one either.
                 self._server.blame(f"/initialize answered {error.status} for {self.task_id}, which it can load")

@@ -6,7 +6,11 @@ from ..errors import InvalidArgument
 from ..locate import locate
 from .environment import Environment
 
-BUNDLED = {"office": "miroir.envs.office:Office", "ors": "miroir.envs.ors:Ors"}
+BUNDLED = {
+    "office": "miroir.envs.office:Office",
+    "appworld": "miroir.envs.appworld:AppWorld",
+    "ors": "miroir.envs.ors:Ors",
+}
 
 
 def reference(name: str) -> str:
