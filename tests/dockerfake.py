@@ -36,6 +36,12 @@ class DockerFake:
         """Have it work again."""
         (self.folder / f"fail-{command}").unlink()
 
+    def answer(self, command: str, text: str) -> None:
+        """What a command prints from now on, such as `service-ps`."""
+        part = self.folder / "part-answer"
+        part.write_text(text)
+        part.rename(self.folder / f"answer-{command}")
+
     def take(self, port: int) -> None:
         """Have the port be another container's."""
         (self.folder / f"taken-{port}").touch()
