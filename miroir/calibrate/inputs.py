@@ -12,7 +12,7 @@ from ..errors import RecordError
 from ..records.sources import Source
 
 # Parsing holds the interpreter's lock, which hashing needs once a block: few large blocks seldom wait for it.
-_BLOCK = 8 << 20
+_BLOCK = 16 << 20
 
 
 @contextmanager
