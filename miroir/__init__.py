@@ -3,10 +3,12 @@
 import logging
 
 from .catalog import answering, prompt, tasks, tools
+from .coworkers import CoworkerModel, answer_coworkers, answerable
 from .deadlines import Deadlines
 from .errors import (
     ConnectionFailed,
     ConnectionLost,
+    CoworkerFailed,
     EnvError,
     HttpError,
     InvalidArgument,
@@ -19,12 +21,15 @@ from .errors import (
     UrlFileError,
 )
 from .fleet import Fleet
+from .records import metrics, save_record
 from .session import Session
 from .urls import read_urls
 
 __all__ = [
     "ConnectionFailed",
     "ConnectionLost",
+    "CoworkerFailed",
+    "CoworkerModel",
     "Deadlines",
     "EnvError",
     "Fleet",
@@ -38,9 +43,13 @@ __all__ = [
     "StepTimeout",
     "ToolsError",
     "UrlFileError",
+    "answer_coworkers",
+    "answerable",
     "answering",
+    "metrics",
     "prompt",
     "read_urls",
+    "save_record",
     "tasks",
     "tools",
 ]
