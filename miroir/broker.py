@@ -42,7 +42,7 @@ class Broker:
         **schedule: Any,
     ) -> None:
         self.deadlines = deadlines or Deadlines()
-        self._token = token
+        self.token = token
         self._source = source
         self._schedule_options = schedule
         self._closed = False
@@ -147,7 +147,7 @@ class Broker:
 
     def _start(self) -> None:
         try:
-            prober = Prober(self._token, waiting=self._name, timeout_s=self.deadlines.health_s)
+            prober = Prober(self.token, waiting=self._name, timeout_s=self.deadlines.health_s)
         except OSError as error:
             if error.errno in descriptors.EXHAUSTED:
                 raise descriptors.exhausted(sum(self._desk.demand())) from error
@@ -220,7 +220,7 @@ class Broker:
         """Open a session on the container for the first waiter."""
         began = time.monotonic()
         attempt = handshake.attempt(
-            url, self._token, waiting=self._name, timeout_s=self.deadlines.handshake_s, dialling=self._dialling
+            url, self.token, waiting=self._name, timeout_s=self.deadlines.handshake_s, dialling=self._dialling
         )
         if attempt.reason:
             _log.info("%s cannot be leased: %s", url, attempt.reason)

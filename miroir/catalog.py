@@ -16,6 +16,7 @@ from .errors import ConnectionFailed, InvalidArgument, MiroirError, ToolsError
 from .probe import Prober
 from .urls import endpoint
 from .wire import Task, Tool
+from .wire import tools as wire_tools
 
 _AT_ONCE = 128
 _PAUSE_S = 0.25
@@ -111,7 +112,7 @@ def tools(url: str, token: str | None = None, surface: str | None = None) -> lis
     listed = (answer.get("result") or {}).get("tools") if isinstance(answer, dict) else None
     if not isinstance(listed, list):
         raise ToolsError(f"{url} answered no list of tools; is this an environment server?")
-    return [_tool(tool) for tool in listed]
+    return wire_tools(listed)
 
 
 def prompt(task: Mapping[str, Any], today: date, *, submit: bool = True) -> str:
@@ -162,8 +163,3 @@ def _today(observation: Mapping[str, Any]) -> date:
 
 def _name(url: str, token: str | None) -> str:
     return quote(environments(url, token)[0], safe="")
-
-
-def _tool(listed: Any) -> Tool:
-    schema = listed.get("inputSchema") or listed.get("input_schema") or {"type": "object", "properties": {}}
-    return {"name": listed["name"], "description": listed.get("description") or "", "inputSchema": schema}

@@ -16,3 +16,4 @@ class Deadlines:
     step_margin_s: float = 30.0  # what a step may take beyond the episode's `max_seconds`
     finish_s: float = 600.0
     coworker_s: float = 30.0
+    idle_s: float = 20.0  # after which an idle session of a plain OpenEnv server is kept from being reaped

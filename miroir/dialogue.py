@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import threading
+import time
 from collections.abc import Iterator
 from typing import Any, cast
 
@@ -27,6 +28,7 @@ class Dialogue:
         self._calls = threading.Lock()  # held by the call that is running
         self._pid = os.getpid()
         self._end: MiroirError | None = None
+        self._asked_at = time.monotonic()
 
     @property
     def inherited(self) -> bool:
@@ -56,9 +58,24 @@ class Dialogue:
         if self._end is not None:
             raise self._end.with_traceback(None)
 
+    @property
+    def idle_s(self) -> float:
+        """For how many seconds nothing has been asked; 0 while a call runs."""
+        return 0.0 if self._calls.locked() else time.monotonic() - self._asked_at
+
+    def ping(self, frame: dict[str, Any], expected: str, timeout_s: float) -> None:
+        """Ask for the sake of asking, unless a call runs; what ends the session is raised by the next call."""
+        if self._calls.acquire(blocking=False):
+            try:
+                with contextlib.suppress(MiroirError):
+                    self.ask(frame, expected, timeout_s)
+            finally:
+                self._calls.release()
+
     def ask(self, frame: dict[str, Any], expected: str, timeout_s: float) -> dict[str, Any]:
         """The data of the reply of type `expected`; an error frame becomes an EnvError."""
         self.check()
+        self._asked_at = time.monotonic()
         try:
             reply = self._transport.exchange(frame, timeout_s)
         except LinkTimeout as error:
@@ -96,6 +113,11 @@ class Dialogue:
             if idle:
                 self._calls.release()
 
+    def lose(self, why: str) -> MiroirError:
+        """End the session, whose server no longer has its world; the error to raise."""
+        self._transport.abort(why)
+        return self._ended(self._lost(why))
+
     def where(self) -> str:
         """The container, episode and number of steps done, for messages."""
         return f"{self._url}, episode {self.episode_id}, step {self.step}"
@@ -108,8 +130,7 @@ class Dialogue:
             return self._env_error(data)
         else:
             why = f"it answered a frame of type {reply.get('type')!r} where {expected!r} was owed"
-        self._transport.abort(why)
-        return self._ended(self._lost(why))
+        return self.lose(why)
 
     def _env_error(self, data: dict[str, Any]) -> EnvError:
         errors = data.get("errors")

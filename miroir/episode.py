@@ -14,7 +14,8 @@ from .catalog import opening
 from .chatform import chat_tools
 from .coworkers import ANSWER_TIMEOUT_S, CoworkerModel, answer_coworkers
 from .errors import ConnectionLost, CoworkerFailed, EnvError, InvalidArgument, MiroirError, NotGraded, StepTimeout
-from .session import SUBMIT, Graded, Session
+from .journal import SUBMIT
+from .session import Graded, Session
 from .void import blame, ending, gradable, void_record, worth_again
 from .wire import (
     EPISODE_OVER,

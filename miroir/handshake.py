@@ -93,6 +93,7 @@ def _judged(transport: Transport, first: dict[str, Any]) -> Attempt:
     """What the first frame says: any but an error that ends the session proves the lease."""
     if not wire.ends_session(first):
         return Attempt(Outcome.OPENED, transport)
+        transport.greeting = first
     data = first["data"]
     transport.abort(f"the server ended the session: {data['code']}")
     if data["code"] == wire.CAPACITY_REACHED:

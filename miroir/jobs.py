@@ -13,7 +13,7 @@ from typing import Any, NamedTuple, cast
 from .agents import Agent
 from .chatform import finite_json
 from .errors import InvalidArgument
-from .wire import Task
+from .wire import Task, digest
 
 _OF_THE_RUN = frozenset({"task_id", "episode_id", "max_seconds", "coworkers", "surface"})  # no option of a task's own
 
@@ -118,8 +118,7 @@ def completed(rows: Sequence[Mapping[str, Any]], split: str = "task") -> list[Ta
     """Rows as tasks: a missing id is `<split>-<index>`, a missing hash the SHA-256 of the row's canonical JSON."""
     tasks = []
     for index, row in enumerate(rows):
-        digest = hashlib.sha256(_canonical(row).encode()).hexdigest()
-        task = {"id": f"{split}-{index}", "task_hash": digest, "instruction": "", **row}
+        task = {"id": f"{split}-{index}", "task_hash": digest(row), "instruction": "", **row}
         wrong = [name for name in ("id", "task_hash", "instruction") if not isinstance(task[name], str)]
         if wrong:
             raise InvalidArgument(f"the {wrong[0]} of task {index} of {split} is {task[wrong[0]]!r}; it must be text")
@@ -141,8 +140,8 @@ def chosen(tasks: Sequence[Task], ids: Sequence[str]) -> list[Task]:
 
 def _in_shard(task: Task, trial: int, shard: tuple[int, int]) -> bool:
     index, count = shard
-    digest = hashlib.sha256(f"{task['id']}:{trial}".encode()).digest()
-    return int.from_bytes(digest) % count == index
+    drawn = hashlib.sha256(f"{task['id']}:{trial}".encode()).digest()
+    return int.from_bytes(drawn) % count == index
 
 
 def _object(value: Any) -> Mapping[str, Any]:

@@ -14,6 +14,7 @@ class Giver(Protocol):
     """Who gave the lease and takes it back."""
 
     deadlines: Deadlines
+    token: str | None
 
     def release(self, lease: Lease, *, reusable: bool, free: bool = True, fault: str = "") -> None:
         """Take the lease back."""

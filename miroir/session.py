@@ -6,19 +6,20 @@ import threading
 import time
 import uuid
 import warnings
-from datetime import UTC, datetime
+from collections.abc import Mapping
+from datetime import datetime
 from types import TracebackType
-from typing import Any, NotRequired, Self, TypedDict, cast
+from typing import Any, Self, TypedDict, cast
 
-from . import wire
+from . import capability, wire
 from .broker import shared
 from .deadlines import Deadlines
 from .dialogue import Dialogue
-from .errors import EnvError, NoEpisode, NotGraded
+from .errors import EnvError, InvalidArgument, NoEpisode, NotGraded
+from .journal import SUBMIT, Journal, StepEntry
+from .keepalive import Keepalive
 from .lease import Lease
 from .urls import Urls
-
-SUBMIT = "submit"
 
 
 class Graded(TypedDict):
@@ -28,20 +29,6 @@ class Graded(TypedDict):
     success: bool
     metadata: wire.Metadata
     record: wire.Record
-
-
-class StepEntry(TypedDict):
-    """One step as a record lists it; times in seconds, `at_s` since the episode's start."""
-
-    tool: NotRequired[str]
-    arguments: NotRequired[dict[str, Any]]
-    action: NotRequired[dict[str, Any]]
-    result: Any
-    error: dict[str, Any] | None
-    reward: float | None
-    done: bool
-    at_s: float
-    seconds: float
 
 
 class Session:
@@ -58,6 +45,9 @@ class Session:
         self._closing = threading.Lock()  # guards _closed
         self._closed = False
         self._dirty = False  # a world is or was in use, and may not be over
+        self.env: Mapping[str, str] | None = None  # its name and version, where they are known to the user
+        self._server = capability.capability(lease.url, lease.giver.token, lease.transport.greeting)
+        self._keepalive = Keepalive(self._dialogue, self._deadlines.idle_s) if self._server.plain else None
         self._forget()
 
     @classmethod
@@ -95,30 +85,37 @@ class Session:
     @property
     def done(self) -> bool:
         """Whether the episode is over."""
-        return self._done
+        return self._journal is not None and self._journal.done
 
     @property
     def steps(self) -> list[StepEntry]:
         """The steps of the episode as this client saw them."""
-        return self._steps
+        return self._journal.steps if self._journal else []
 
     @property
     def started_at(self) -> datetime | None:
         """When the episode began, in UTC."""
-        return self._started_at
+        return self._journal.started_at if self._journal else None
 
     @property
     def max_seconds(self) -> int | None:
         """The episode's limit in seconds, where it has one."""
-        return self._max_seconds
+        return self._journal.max_seconds if self._journal else None
+
+    @property
+    def plain(self) -> bool:
+        """Whether the server speaks OpenEnv's protocol and no more."""
+        return self._server.plain
+
+    @property
+    def task_tools(self) -> list[wire.Tool] | None:
+        """The tools of the episode's task, where they are others than the environment's."""
+        return self._task_tools
 
     def _forget(self) -> None:
         self._dialogue.episode_id, self._dialogue.step = None, 0
-        self._done = False
-        self._steps: list[StepEntry] = []
-        self._started_at: datetime | None = None
-        self._began = 0.0
-        self._max_seconds: int | None = None
+        self._journal: Journal | None = None
+        self._task_tools: list[wire.Tool] | None = None
         self._graded: Graded | None = None
 
     def reset(
@@ -127,71 +124,105 @@ class Session:
         """Begin an episode of the task and return its first observation; an episode that still runs is abandoned.
 
         `max_seconds` ends the episode; `coworkers` says that their turns will be answered by this client;
-        `options` go to the environment (`surface`, `seed`, and what it knows besides).
+        `options` go to the environment (`surface`, `seed`, and what it knows besides). What is None is not sent.
         """
         with self._dialogue.call():
             self._forget()
             self._dirty = True
             episode_id = uuid.uuid4().hex
-            sent = {**options, "task_id": task_id, "max_seconds": max_seconds, "coworkers": coworkers}
+            sent = {**options, "task_id": task_id, "max_seconds": max_seconds}
+            if not self._server.plain:
+                sent["coworkers"] = coworkers
             data = {name: value for name, value in sent.items() if value is not None} | {"episode_id": episode_id}
             reply = self._dialogue.ask({"type": "reset", "data": data}, "observation", self._deadlines.reset_s)
             self._dialogue.episode_id = episode_id
-            self._done = bool(reply.get("done"))
-            self._max_seconds = max_seconds
-            self._started_at = datetime.now(UTC)
-            self._began = time.monotonic()
-            return _object(reply.get("observation"))
+            self._journal = Journal(task_id, options, max_seconds)
+            if reply.get("done"):
+                self._journal.end(reply, "done")
+            tools = reply.get("tools")
+            self._task_tools = wire.tools(tools) if isinstance(tools, list) else None
+            return wire.observed(reply)
+
+    def tools(self) -> list[wire.Tool]:
+        """The tools as the session itself lists them; none where its actions are no tool calls."""
+        with self._dialogue.call():
+            if self._server.tools is not None:
+                return self._server.tools
+            try:
+                frame = {"type": "step", "data": {"type": "list_tools"}}
+                reply = self._dialogue.ask(frame, "observation", self._step_limit(None))
+            except EnvError:
+                if not self._server.plain:
+                    raise
+                listed: Any = []
+            else:
+                listed = wire.observed(reply).get("tools")
+            tools = wire.tools(listed if isinstance(listed, list) else [])
+            if self._server.plain:  # it may count the asking as a step, so it is asked once
+                self._server.tools = tools
+            return tools
 
     def step(self, tool: str, arguments: dict[str, Any], *, timeout_s: float | None = None) -> wire.Step:
         """Call a tool; its observation, the reward so far (None: none yet) and whether the episode is over."""
-        action = {"type": "call_tool", "tool_name": tool, "arguments": arguments}
-        return self._act(action, {"tool": tool, "arguments": arguments}, timeout_s)
+        if self._server.actions is not None:
+            raise InvalidArgument(f"{self.url} has no tools; call act with an action of {self._server.form}")
+        return self._act(call_tool(tool, arguments), {"tool": tool, "arguments": arguments}, timeout_s)
 
     def act(self, action: dict[str, Any], *, timeout_s: float | None = None) -> wire.Step:
-        """Send a raw action, for a server whose actions are not tool calls."""
+        """Send a raw action, for a server whose actions are not tool calls; InvalidArgument for one of another form."""
+        flaws = self._server.flaws(action)
+        if flaws:
+            raise InvalidArgument(f"this is no action of {self._server.form}: {'; '.join(flaws)}; nothing was sent")
         return self._act(action, {"action": action}, timeout_s)
 
     def _act(self, action: dict[str, Any], entry: dict[str, Any], timeout_s: float | None) -> wire.Step:
         with self._dialogue.call():
-            self._need_episode()
-            return self._do(action, entry, timeout_s)
+            journal = self._need_episode()
+            if self._server.plain:
+                self._need_time(journal)
+            return self._do(journal, action, entry, timeout_s)
 
-    def _do(self, action: dict[str, Any], entry: dict[str, Any], timeout_s: float | None) -> wire.Step:
+    def _do(
+        self, journal: Journal, action: dict[str, Any], entry: dict[str, Any], timeout_s: float | None
+    ) -> wire.Step:
         # The action type of a plain server may have no metadata; only ours is held to its episode's id.
         frame = action if "action" in entry else {**action, "metadata": {"episode_id": self.episode_id}}
         at = time.monotonic()
         try:
             reply = self._dialogue.ask({"type": "step", "data": frame}, "observation", self._step_limit(timeout_s))
         except EnvError as error:
-            self._done = self._done or error.code in (wire.EXECUTION_ERROR, wire.EPISODE_OVER)
+            if error.code in (wire.EXECUTION_ERROR, wire.EPISODE_OVER):
+                journal.fail(error.message)
             raise
-        done, observation = bool(reply.get("done")), _object(reply.get("observation"))
-        self._done = self._done or done
-        seen = {
-            **entry,
-            "result": wire.result_of(observation),
-            "error": observation.get("error"),
-            "reward": reply.get("reward"),
-            "done": done,
-            "at_s": round(at - self._began, 6),
-            "seconds": round(time.monotonic() - at, 6),
-        }
-        self._steps.append(cast("StepEntry", seen))
-        self._dialogue.step = len(self._steps)
-        return {"observation": observation, "reward": reply.get("reward"), "done": done}
+        journal.add(entry, reply, at)
+        self._dialogue.step = len(journal.steps)
+        observation = wire.observed(reply)
+        if self._server.plain and self._server.actions is None:
+            self._need_world(journal, observation)
+        return {"observation": observation, "reward": reply.get("reward"), "done": bool(reply.get("done"))}
+
+    def _need_time(self, journal: Journal) -> None:
+        """Hold the caller to the episode's end, which a plain server does not."""
+        if journal.late and not journal.done:
+            journal.fail("the episode's time was over", "deadline")
+        if journal.done:
+            raise EnvError(wire.EPISODE_OVER, f"{self._dialogue.where()}: the episode is over; reset", url=self.url)
+
+    def _need_world(self, journal: Journal, observation: dict[str, Any]) -> None:
+        """Raise what a plain server tells a model as if it were the model's mistake."""
+        if capability.reaped(observation):
+            raise self._dialogue.lose("the server has given up the session's world, idle for too long")
+        why = capability.cut(observation)
+        if why:
+            journal.fail(why)
+            raise EnvError(wire.EXECUTION_ERROR, f"{self._dialogue.where()}: {why}", url=self.url)
 
     def coworker_turns(self) -> list[wire.CoworkerTurn]:
         """Who owes a reply now, each with the chat to answer; none where the server has no coworkers."""
         with self._dialogue.call():
             self._need_episode()
-            try:
-                reply = self._dialogue.ask({"type": "coworkers"}, "coworkers", self._step_limit(None))
-            except EnvError as error:
-                if error.code == wire.UNKNOWN_TYPE:
-                    return []
-                raise
-            turns = reply.get("turns")
+            reply = self._ask_if_known("coworkers", None, self._step_limit(None))
+            turns = reply.get("turns") if reply else None
             return cast("list[wire.CoworkerTurn]", turns) if isinstance(turns, list) else []
 
     def coworker_reply(self, coworker: str, text: str) -> int | None:
@@ -214,27 +245,37 @@ class Session:
         """Submit the episode if it still runs, and return its grade and record; again and again, the same one."""
         with self._dialogue.call():
             if self._graded is None:
-                self._need_episode()
-                if not self._done:
-                    self._submit()
-                self._graded = self._fetch_record()
+                journal = self._need_episode()
+                if not journal.done and self._submits():
+                    self._submit(journal)
+                self._graded = self._grade(journal)
             return self._graded
 
-    def _submit(self) -> None:
-        """End the episode; NotGraded when it is not over then."""
+    def _submits(self) -> bool:
+        """Whether the server has the tool `submit`, as ours do."""
+        return not self._server.plain or any(tool["name"] == SUBMIT for tool in self._server.tools or ())
+
+    def _submit(self, journal: Journal) -> None:
+        """End the episode; NotGraded when it is not over then, on a server of ours."""
         said = "its `submit` must answer done"
         try:
-            action = {"type": "call_tool", "tool_name": SUBMIT, "arguments": {}}
-            self._do(action, {"tool": SUBMIT, "arguments": {}}, self._deadlines.finish_s)
+            entry = {"tool": SUBMIT, "arguments": {}}
+            self._do(journal, call_tool(SUBMIT, {}), entry, self._deadlines.finish_s)
         except EnvError as error:
             said = str(error)
-        self._done = self._done or bool(self._state().get("done"))
-        if not self._done:
+        if self._server.plain:
+            return
+        journal.done = journal.done or bool(self._state().get("done"))
+        if not journal.done:
             raise NotGraded(f"{self._dialogue.where()}: the episode did not end at submit: {said}")
 
-    def _fetch_record(self) -> Graded:
-        frame = {"type": "record", "data": {"episode_id": self.episode_id}}
-        record = cast("wire.Record", self._dialogue.ask(frame, "record", self._deadlines.finish_s))
+    def _grade(self, journal: Journal) -> Graded:
+        """The server's record of the episode, or ours where it has none."""
+        assert self.episode_id is not None
+        found: Any = self._ask_if_known("record", {"episode_id": self.episode_id}, self._deadlines.finish_s)
+        if found is None:
+            found = journal.record(self.episode_id, self.env or self._server.env)
+        record = cast("wire.Record", found)
         metadata = record.get("metadata")
         if not isinstance(metadata, dict):
             raise NotGraded(f"{self.url} answered a record without metadata; run `miroir check` on it")
@@ -244,6 +285,18 @@ class Session:
             "metadata": metadata,
             "record": record,
         }
+
+    def _ask_if_known(self, kind: str, data: dict[str, Any] | None, timeout_s: float) -> dict[str, Any] | None:
+        """The reply to a request of our protocol; None where the server does not know it."""
+        if self._server.plain or kind in self._server.unknown:
+            return None
+        try:
+            return self._dialogue.ask({"type": kind} if data is None else {"type": kind, "data": data}, kind, timeout_s)
+        except EnvError as error:
+            if error.code != wire.UNKNOWN_TYPE:
+                raise
+            self._server.unknown.add(kind)
+            return None
 
     def close(self, *, fault: str = "") -> None:
         """Free the container; a call that is running in another thread is woken and raises.
@@ -256,8 +309,10 @@ class Session:
             if self._closed:
                 return
             self._closed = True
+        if self._keepalive is not None:
+            self._keepalive.stop()
         idle, sound = self._dialogue.close()
-        over = self._done or not self._dirty
+        over = self.done or not self._dirty
         self._lease.release(reusable=idle and sound and over, free=idle and sound, fault=fault)
 
     def __enter__(self) -> Self:
@@ -277,18 +332,20 @@ class Session:
             self._lease.forget()  # at once: whoever records the warning keeps this session
             warnings.warn(f"{self!r} was dropped without close()", ResourceWarning, source=self, stacklevel=2)
 
-    def _need_episode(self) -> None:
+    def _need_episode(self) -> Journal:
         self._dialogue.check()
-        if self.episode_id is None:
+        if self._journal is None:
             raise NoEpisode("there is no episode; call reset(task_id) first")
+        return self._journal
 
     def _step_limit(self, timeout_s: float | None) -> float:
         if timeout_s is not None:
             return timeout_s
-        if self._max_seconds is not None:
-            return self._max_seconds + self._deadlines.step_margin_s
+        if self.max_seconds is not None:
+            return self.max_seconds + self._deadlines.step_margin_s
         return self._deadlines.step_s
 
 
-def _object(value: Any) -> dict[str, Any]:
-    return value if isinstance(value, dict) else {} if value is None else {"result": value}
+def call_tool(tool: str, arguments: dict[str, Any]) -> dict[str, Any]:
+    """The action that calls a tool."""
+    return {"type": "call_tool", "tool_name": tool, "arguments": arguments}

@@ -66,6 +66,7 @@ class Transport:
 
     def __init__(self, connection: ClientConnection, url: str) -> None:
         self.url = url
+        self.greeting: dict[str, Any] = {}  # its first frame, which tells what the server can do
         self._connection = connection
         self._socket = connection.socket
         self._turn = threading.Lock()  # one exchange at a time

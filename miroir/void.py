@@ -5,11 +5,10 @@ from __future__ import annotations
 import uuid
 from collections.abc import Mapping, Sequence
 from datetime import datetime
-from typing import Any, cast
 
 from .errors import ConnectionLost, ContextFull, CoworkerFailed, EnvError, MiroirError, ModelError, StepTimeout
-from .session import SUBMIT, StepEntry
-from .wire import EPISODE_OVER, EXECUTION_ERROR, RECORD_SCHEMA, Record, Task
+from .journal import SUBMIT, StepEntry, client_record
+from .wire import EPISODE_OVER, EXECUTION_ERROR, Record, Task
 
 LOST, ENV_ERROR, AGENT_ERROR = "lost", "env_error", "agent_error"
 
@@ -28,11 +27,15 @@ def ending(fault: BaseException, *, agents: bool) -> str:
 
 
 def worth_again(record: Record, fault: BaseException | None) -> bool:
-    """Whether a void episode may end otherwise when it is played again; no endpoint changes its mind about a key."""
+    """Whether a void episode is worth playing again: no endpoint changes its mind about a key, and an agent that left
+    a plain server's episode before there was a reward is not given tries until there is one.
+    """
     endpoint = fault.__cause__ if isinstance(fault, CoworkerFailed) else fault
     if isinstance(endpoint, ModelError):
         return endpoint.retryable
-    return record["metadata"]["ended_by"] != AGENT_ERROR
+    ended_by = record["metadata"]["ended_by"]
+    left = record.get("made_by") == "client" and fault is None and ended_by == SUBMIT
+    return ended_by != AGENT_ERROR and not left
 
 
 def blame(record: Record, fault: BaseException | None) -> str:
@@ -60,34 +63,18 @@ def void_record(
     episode_s: float,
 ) -> Record:
     """The record of an episode that no server could grade, with the steps that its client saw."""
-    return {
-        "schema": RECORD_SCHEMA,
-        "episode_id": episode_id or uuid.uuid4().hex,
-        "task_id": task["id"],
-        "split": task.get("split"),
-        "env": dict(env),
-        "reward": None,
-        "metadata": {
-            "task_hash": task["task_hash"],
-            "success": False,
-            "harm": False,
-            "ended_by": ended_by,
-            "void_reason": _words(fault),
-            "checks": [],
-            "harms": [],
-        },
-        "diagnostics": {
-            "steps": sum(1 for step in steps if step.get("tool") != SUBMIT),
-            "tool_errors": sum(1 for step in steps if step["error"]),
-        },
-        "timings": {
-            "started_at": started_at.isoformat(),
-            "episode_s": round(episode_s, 6),
-            "env_s": round(sum(step["seconds"] for step in steps), 6),
-        },
-        "steps": cast("list[dict[str, Any]]", list(steps)),
-        "made_by": "client",
-    }
+    return client_record(
+        task,
+        episode_id=episode_id or uuid.uuid4().hex,
+        env=env,
+        reward=None,
+        success=False,
+        ended_by=ended_by,
+        void_reason=_words(fault),
+        steps=steps,
+        started_at=started_at,
+        episode_s=episode_s,
+    )
 
 
 def _words(fault: BaseException) -> str:

@@ -5,7 +5,9 @@ The protocol's text is `miroir/serve/PROTOCOL.md`.
 
 from __future__ import annotations
 
+import hashlib
 import json
+from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple, NotRequired, TypedDict
 
 PROTOCOL = "miroir/1"
@@ -204,6 +206,32 @@ def ends_session(frame: dict[str, Any]) -> bool:
     """Whether it is an error frame after which the server closes."""
     data = frame.get("data")
     return frame.get("type") == "error" and isinstance(data, dict) and data.get("code") in CLOSING_CODES
+
+
+def tools(listed: Iterable[Any]) -> list[Tool]:
+    """Tools as MCP lists them, from those that a server lists in either spelling."""
+    empty = {"type": "object", "properties": {}}
+    return [
+        {
+            "name": tool["name"],
+            "description": tool.get("description") or "",
+            "inputSchema": tool.get("inputSchema") or tool.get("input_schema") or empty,
+        }
+        for tool in listed
+        if isinstance(tool, dict) and isinstance(tool.get("name"), str)
+    ]
+
+
+def observed(reply: Mapping[str, Any]) -> dict[str, Any]:
+    """The observation in the data of a reply, as an object whatever the server made of it."""
+    value = reply.get("observation")
+    return value if isinstance(value, dict) else {} if value is None else {"result": value}
+
+
+def digest(value: Any) -> str:
+    """The SHA-256 of a JSON value's canonical text: keys sorted, no blanks."""
+    text = json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
+    return hashlib.sha256(text.encode(errors="surrogatepass")).hexdigest()
 
 
 def result_of(observation: dict[str, Any]) -> Any:

@@ -74,9 +74,11 @@ class Container:
                 self.asked["health"] += 1
                 writer.write(self._health())
                 await writer.drain()
-            else:
+            elif "sec-websocket-key" in headers:
                 self.asked["handshake"] += 1
                 await self._websocket(reader, writer, headers)
+            else:
+                writer.write(_http(404, {"detail": "Not Found"}))
         except (asyncio.IncompleteReadError, OSError, asyncio.LimitOverrunError, asyncio.CancelledError):
             pass
         finally:

@@ -22,8 +22,8 @@ errors
 wire deadlines
 rest urls locate sse descriptors
 transport probe node completion
-line quarantine search lease dialogue
-schedule chatform chat
+line quarantine search chains lease dialogue journal capability
+schedule keepalive chatform chat
 handshake diagnosis stats
 desk
 broker

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import hashlib
 import json
 import time
 from collections import Counter
@@ -14,7 +13,7 @@ from urllib.parse import urlsplit
 from ...errors import HttpError, InvalidArgument
 from ...rest import secret_from
 from ...serve import Check, Environment, Grade, InvalidOption, ToolError, ToolResult, UnknownTask
-from ...wire import Task, Tool
+from ...wire import Task, Tool, digest
 from .rewards import Rewards
 from .server import OrsServer, OrsSession
 
@@ -81,7 +80,7 @@ class Ors(Environment):
         own = _own_id(row)
         task = {
             "id": own if own and counts[own] == 1 else f"{split}-{index}",
-            "task_hash": _digest([self.name, row]),
+            "task_hash": digest([self.name, row]),
             "instruction": "",  # the prompt is made for a session: the first observation has it
             "max_steps": self._max_steps,
             "split": split,
@@ -213,8 +212,3 @@ def _content(blocks: Sequence[Mapping[str, Any]]) -> str | dict[str, Any]:
 def _own_id(row: Any) -> str | None:
     own = row.get("id") if isinstance(row, dict) else None
     return str(own) if isinstance(own, str | int) and not isinstance(own, bool) and own != "" else None
-
-
-def _digest(value: Any) -> str:
-    text = json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
-    return hashlib.sha256(text.encode(errors="surrogatepass")).hexdigest()
