@@ -11,14 +11,14 @@ from pathlib import Path
 
 from .agents import Agent
 from .episode import Ended, Setting, play
-from .errors import InvalidArgument, MiroirError, ModelError, NoFreeContainer
+from .errors import InvalidArgument, MiroirError, ModelError
 from .fleet import Fleet
 from .jobs import Job
 from .records import save_record
 from .report import Progress, Report
 from .session import Session
+from .workers import Workers, lease_from
 
-LEASE_S = 600.0
 FINISH_S = 7.0  # what a stopped run gives its episodes to finish
 ABANDON_S = 1.0  # and then to notice that their sessions are closed
 
@@ -26,7 +26,10 @@ _log = logging.getLogger("miroir.run")
 
 
 class Crew:
-    """Plays jobs, saves the record of each in `folder` and counts it in `report`; used once."""
+    """Plays jobs, saves the record of each in `folder` and counts it in `report`; used once.
+
+    Where there are `workers`, they play, and what happens here is all the rest.
+    """
 
     def __init__(
         self,
@@ -37,12 +40,14 @@ class Crew:
         jobs: Sequence[Job],
         retries: int,
         report: Report,
+        workers: Workers | None = None,
     ) -> None:
         self._fleet = fleet
         self._agent = agent
         self._setting = setting
         self._folder = folder
         self._report = report
+        self._workers = workers
         self._lock = threading.Lock()  # guards the report and everything below; no I/O is done under it
         self._work = threading.Condition(self._lock)  # there is a job to be had, or none will come
         self._news = threading.Condition(self._lock)  # there is something to tell
@@ -116,8 +121,7 @@ class Crew:
     def _play_all(self) -> None:
         while (job := self._next()) is not None:
             try:
-                ended = play(self._lease, self._agent, job.task, self._setting, trial=job.trial, attempt=job.attempt)
-                self._take(job, ended)
+                self._take(job, self._play(job))
             except MiroirError as error:
                 self._fail(error)
             except BaseException as error:
@@ -138,21 +142,19 @@ class Crew:
             self._playing += 1
             return self._queue.popleft()
 
+    def _play(self, job: Job) -> Ended:
+        if self._workers is not None:
+            return self._workers.play(job, lambda: self._abandoning)
+        return play(self._lease, self._agent, job.task, self._setting, trial=job.trial, attempt=job.attempt)
+
     def _lease(self) -> Session:
-        while True:
-            try:
-                session = self._fleet.lease(timeout_s=LEASE_S)
-            except NoFreeContainer as error:
-                dead = error.unhealthy + error.refused > 0 and not error.leased
-                if self._stopping or dead:  # a fleet that lives is waited for
-                    raise
-            else:
-                with self._lock:
-                    self._sessions = {held for held in self._sessions if not held.closed} | {session}
-                    late = self._abandoning
-                if late:
-                    session.close()
-                return session
+        session = lease_from(self._fleet, lambda: self._stopping)
+        with self._lock:
+            self._sessions = {held for held in self._sessions if not held.closed} | {session}
+            late = self._abandoning
+        if late:
+            session.close()
+        return session
 
     def _take(self, job: Job, ended: Ended) -> None:
         """Save and count an episode; put it back in the queue where it is worth playing again."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Collection, Sequence
+from concurrent.futures import Executor
 from pathlib import Path
 from typing import Any
 
@@ -18,8 +19,10 @@ from .fleet import Fleet
 from .jobs import Done, chosen, completed, done_key, record_key, remaining, rollouts
 from .records import load
 from .report import Progress, Report
+from .rest import secret_from
 from .urls import Source, Urls
 from .wire import Task
+from .workers import Errand, Workers
 
 # What of earlier records matters: their keys' parts, and what is counted.
 _KEPT = ("task_id", "split", "metadata", "task", "trial", "surface", "max_seconds", "agent", "reward")
@@ -31,6 +34,7 @@ def run(
     agent: Agent,
     *,
     token: str | None = None,
+    token_env: str | None = None,
     splits: Sequence[str] = ("train",),
     tasks: Sequence[Task] | None = None,
     task_ids: Sequence[str] = (),
@@ -45,6 +49,7 @@ def run(
     wait_s: float = 10.0,
     deadlines: Deadlines | None = None,
     progress: Callable[[Progress], object] | None = None,
+    executor: Executor | None = None,
 ) -> Report:
     """Play every task `k` times and save each episode's record in the folder `out`.
 
@@ -52,7 +57,13 @@ def run(
     What has a graded record in `out` already (same task, hash, trial and agent) is not played again; a void episode
     is, up to `retries` times. `progress` is called in this thread, as episodes end. KeyboardInterrupt lets running
     episodes finish, or abandons them within 10 s, and is raised again; a second one ends at once.
+
+    With an `executor` its workers play, `concurrency` episodes at most at a time, and records are saved here. The agent
+    is pickled for them; the fleet's token is not, and is read there from the variable that `token_env` names.
     """
+    if token is not None and (executor is not None or token_env is not None):
+        raise InvalidArgument("the token travels to no worker; put it into a variable, and name that as token_env")
+    token = token if token_env is None else secret_from(token_env)
     _check(k, concurrency, retries, max_seconds, shard)
     folder = _writable(out)
     limits = deadlines or Deadlines()
@@ -67,19 +78,15 @@ def run(
             coworker_s=limits.coworker_s,
         )
         listed = list(tasks) if tasks is not None else _listed(url, token, splits)
-        listed = chosen(listed, task_ids) if task_ids else listed
-        listed = narrow(listed) if narrow is not None else listed
-        playable = answerable(listed, coworker_model is not None)
-        if not playable:
-            raise InvalidArgument("there is no task to play; name another split, or a coworker model")
-        wanted = rollouts(playable, k, shard)
+        wanted = rollouts(_playable(listed, task_ids, narrow, coworker_model is not None), k, shard)
         keys = [done_key(task, trial, surface, max_seconds, agent) for task, trial in wanted]
         earlier = _earlier(folder, set(keys))
         jobs = remaining(wanted, keys, earlier)
         report = Report(earlier=len(wanted) - len(jobs))
         for record in earlier:
             report.add(record)
-        Crew(fleet, agent, setting, folder, jobs, retries, report).play(concurrency, progress)
+        workers = None if executor is None else Workers(executor, Errand(urls, token_env, agent, setting, limits))
+        Crew(fleet, agent, setting, folder, jobs, retries, report, workers).play(concurrency, progress)
         report.stats = fleet.stats()
         return report
 
@@ -114,6 +121,18 @@ def _listed(url: str, token: str | None, splits: Sequence[str]) -> list[Task]:
         rows = completed(catalog.tasks(url, split, token), split)
         tasks += [{**task, "split": task.get("split") or split} for task in rows]
     return tasks
+
+
+def _playable(
+    listed: list[Task], task_ids: Sequence[str], narrow: Callable[[list[Task]], list[Task]] | None, coworkers: bool
+) -> list[Task]:
+    """The tasks that are chosen among the listed ones, and can be played; InvalidArgument when there is none."""
+    listed = chosen(listed, task_ids) if task_ids else listed
+    listed = narrow(listed) if narrow is not None else listed
+    playable = answerable(listed, coworkers)
+    if not playable:
+        raise InvalidArgument("there is no task to play; name another split, or a coworker model")
+    return playable
 
 
 def _earlier(folder: Path, keys: Collection[Done]) -> list[dict[str, Any]]:

@@ -33,7 +33,7 @@ catalog coworkers records notes
 agents
 void report
 episode jobs
-crew calibrate review derive check
+workers crew calibrate review derive check
 run trl
 demo
 cli
