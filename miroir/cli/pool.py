@@ -25,7 +25,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.set_defaults(env_options=[])
     parser.epilog = ENV_OPTIONS
     what = parser.add_mutually_exclusive_group(required=True)
-    what.add_argument("--env", metavar="ENV", help="serve this one: office, ors, or package.module:Class")
+    what.add_argument("--env", metavar="ENV", help="serve this one: office, appworld, ors, or package.module:Class")
     what.add_argument("--image", metavar="IMAGE", help="run containers of this image")
     what.add_argument("--status", nargs="+", metavar="URLS", help="show the health of a URL file, base URLs, or dns://")
     what.add_argument("--attach", metavar="ID", help="take over the pool of a process that is gone")
@@ -102,16 +102,10 @@ def _attach(args: argparse.Namespace) -> int:
 
 def _process_engine(args: argparse.Namespace) -> Engine:
     from ..pool import ProcessEngine, Timing
-    from ..serve import names, options
 
-    if args.engine not in (None, "process"):
-        raise InvalidArgument(f"the engine {args.engine} runs an image; name it with --image")
-    names.reference(args.env)  # a name that no server could know
-    if args.env_options:
-        options.configured(names.find(args.env), args.env_options, args.env)
     return ProcessEngine(
         args.env,
-        options=args.env_options,
+        options=_env_options(args),
         token_env=args.token_env,
         allow_code=args.allow_code,
         max_sessions=args.max_sessions,
@@ -119,6 +113,23 @@ def _process_engine(args: argparse.Namespace) -> Engine:
         log_dir=args.log_dir,
         timing=Timing(start_s=args.wait),
     )
+
+
+def _env_options(args: argparse.Namespace) -> list[str]:
+    """The environment's own options; the engine is one of them where servers of its own stand behind it."""
+    from ..serve import names, options
+
+    names.reference(args.env)  # a name that no server could know
+    words = list(args.env_options)
+    if not words and args.engine in (None, "process"):
+        return words
+    kind = names.find(args.env)
+    if args.engine is not None and options.takes(kind, "engine"):
+        words += ["--engine", args.engine]
+    elif args.engine not in (None, "process"):
+        raise InvalidArgument(f"the engine {args.engine} runs an image; name it with --image")
+    options.configured(kind, words, args.env)
+    return words
 
 
 def _run(args: argparse.Namespace, engine: Engine, n: int, least: int | None) -> int:

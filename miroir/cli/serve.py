@@ -18,7 +18,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The arguments of `miroir serve`."""
     parser.set_defaults(env_options=[])
     parser.epilog = ENV_OPTIONS
-    parser.add_argument("env", metavar="ENV", help="office, ors, or package.module:Class")
+    parser.add_argument("env", metavar="ENV", help="office, appworld, ors, or package.module:Class")
     parser.add_argument("--host", default="127.0.0.1", help="address to listen on (default %(default)s)")
     parser.add_argument("--port", type=int, default=0, help="port to listen on (default: one that is free)")
     parser.add_argument("--port-file", metavar="FILE", help="write the port there once the server accepts")

@@ -37,6 +37,11 @@ def configured(kind: type[Environment], words: Sequence[str], name: str) -> Fact
     return make
 
 
+def takes(kind: type[Environment], option: str) -> bool:
+    """Whether the constructor of the class takes the option."""
+    return option in inspect.signature(kind).parameters
+
+
 def _add(parser: argparse.ArgumentParser, parameter: inspect.Parameter) -> None:
     option = f"--{parameter.name.replace('_', '-')}"
     annotation = getattr(parameter.annotation, "__name__", str(parameter.annotation))
