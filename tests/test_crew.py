@@ -240,12 +240,12 @@ def test_a_broken_container_does_not_use_up_the_jobs(tmp_path: Path) -> None:
 
     def plays(session: Any, task: Any, tools: Any, **_: Any) -> None:
         session.step("say", {})
-        time.sleep(0.15)
+        time.sleep(0.1)
 
     with served(Broken, Troubled, Troubled) as (bad, *good), Fleet([bad, *good]) as fleet:
-        report = Work(tmp_path, fleet, plays, retries=2).play(jobs(40), concurrency=6)
+        report = Work(tmp_path, fleet, plays, retries=2).play(jobs(30), concurrency=6)
 
-    assert (report.unfinished, report.splits["train"].graded) == (0, 40)
+    assert (report.unfinished, report.splits["train"].graded) == (0, 30)
     assert report.splits["train"].void <= 8
 
 
@@ -254,17 +254,17 @@ def test_a_container_that_cannot_reset_costs_no_episode(tmp_path: Path) -> None:
 
     def plays(session: Any, task: Any, tools: Any, **_: Any) -> None:
         session.step("say", {})
-        time.sleep(0.15)
+        time.sleep(0.1)
 
     with served(Closed, Troubled) as urls, Fleet(urls) as fleet:
-        report = Work(tmp_path, fleet, plays).play(jobs(20), concurrency=4)
+        report = Work(tmp_path, fleet, plays).play(jobs(15), concurrency=4)
 
-    assert (report.unfinished, report.splits["train"].void, report.splits["train"].graded) == (0, 0, 20)
+    assert (report.unfinished, report.splits["train"].void, report.splits["train"].graded) == (0, 0, 15)
 
 
 def test_a_fleet_that_lives_is_waited_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """While its containers are leased by others a run waits, however long that takes."""
-    monkeypatch.setattr(crew, "LEASE_S", 0.2)
+    monkeypatch.setattr("miroir.workers.LEASE_S", 0.2)
     with FakeFleet("held") as containers, Fleet(containers.urls) as fleet:
         work = Work(tmp_path, fleet, says)
         freed = threading.Timer(1.0, setattr, [containers[0], "mode", "free"])
@@ -277,7 +277,7 @@ def test_a_fleet_that_lives_is_waited_for(tmp_path: Path, monkeypatch: pytest.Mo
 
 def test_a_fleet_that_is_dead_ends_the_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """With nothing alive for that long the run is over."""
-    monkeypatch.setattr(crew, "LEASE_S", 0.3)
+    monkeypatch.setattr("miroir.workers.LEASE_S", 0.3)
     with FakeFleet("down") as containers, Fleet(containers.urls) as fleet, pytest.raises(NoFreeContainer):
         Work(tmp_path, fleet, says).play(jobs(2))
 
