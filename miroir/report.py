@@ -82,7 +82,7 @@ class Report:
     def give_up(self, record: Mapping[str, Any]) -> None:
         """Count a void record that will not be played again."""
         self.unfinished += 1
-        self.reasons[str(record["metadata"]["void_reason"])[:_REASON]] += 1
+        self.reasons[" ".join(str(record["metadata"]["void_reason"]).split())[:_REASON]] += 1
 
     def as_json(self) -> dict[str, Any]:
         """The counts, for a machine to read; `success`, `reward` and `harm` are shares and means of what is graded."""

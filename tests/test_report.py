@@ -57,9 +57,9 @@ def test_a_report_is_json_too() -> None:
 
 
 def test_reasons_of_what_stays_void_are_counted() -> None:
-    """The reasons of last attempts are counted, long ones cut."""
+    """The reasons of last attempts are counted, each on one line, long ones cut."""
     report = Report()
-    for _ in range(2):
-        report.give_up(record(None, void_reason="x" * 300))
+    for reason in ("x" * 300, "x" * 250, "first\n  second"):
+        report.give_up(record(None, void_reason=reason))
 
-    assert (report.unfinished, report.reasons) == (2, {"x" * 200: 2})
+    assert (report.unfinished, report.reasons) == (3, {"x" * 200: 2, "first second": 1})
