@@ -96,9 +96,11 @@ class Broker:
         if waiter is not None:
             waiter.give(Lease(self, transport))
             return
-        transport.close()
-        self._desk.closed(lease.url, let_go=decision is Release.LET_GO, free=free, fault=fault)
-        self._wake()
+        try:
+            transport.close()
+        finally:
+            self._desk.closed(lease.url, let_go=decision is Release.LET_GO, free=free, fault=fault)
+            self._wake()
 
     def drop(self, lease: Lease) -> None:
         """Take back a session that nobody closed; called by finalizers, it takes no lock and does no handshake."""
@@ -152,6 +154,7 @@ class Broker:
             if error.errno in descriptors.EXHAUSTED:
                 raise descriptors.exhausted(sum(self._desk.demand())) from error
             raise
+        self._desk.unanswered()  # by the thread that was there before
         thread = threading.Thread(target=self._run, args=[prober], name="miroir-broker", daemon=True)
         try:
             thread.start()
@@ -182,7 +185,6 @@ class Broker:
             self._desk.dismiss(_failed)
         finally:
             prober.close()
-            self._desk.unanswered()
 
     def _retire(self, *, force: bool = False) -> bool:
         """End the thread unless somebody has come to wait meanwhile."""

@@ -6,8 +6,8 @@ from types import TracebackType
 from typing import Any, Self
 
 from .broker import Broker
+from .chains import CHAIN_HANDOVERS, CHAIN_S
 from .deadlines import Deadlines
-from .schedule import CHAIN_HANDOVERS, CHAIN_S
 from .search import PROBE_RATE
 from .session import Session
 from .urls import Source, Urls

@@ -9,7 +9,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from . import descriptors, wire
-from .schedule import UNKNOWN, Outcome, refuses
+from .chains import UNKNOWN
+from .schedule import Outcome, refuses
 from .transport import HandshakeFailed, HandshakeRefused, LinkClosed, LinkTimeout, Transport, open_transport
 
 ASK_TIMEOUT_S = 5.0
@@ -92,8 +93,8 @@ def wanted(transport: Transport) -> float | None:
 def _judged(transport: Transport, first: dict[str, Any]) -> Attempt:
     """What the first frame says: any but an error that ends the session proves the lease."""
     if not wire.ends_session(first):
-        return Attempt(Outcome.OPENED, transport)
         transport.greeting = first
+        return Attempt(Outcome.OPENED, transport)
     data = first["data"]
     transport.abort(f"the server ended the session: {data['code']}")
     if data["code"] == wire.CAPACITY_REACHED:

@@ -11,6 +11,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import Enum
 
+from .chains import CHAIN_HANDOVERS, CHAIN_S, Chains, others_wait
 from .line import Line, Ticket
 from .node import NEVER, Fault, Node
 from .quarantine import Quarantine
@@ -27,13 +28,7 @@ MAX_PROMISING = 64  # handshakes at once, those that hang not counted
 MAX_OPENINGS = 256
 SETTLES_S = 0.25  # a container whose session we closed may say for so long that it is leased
 SETTLE_REST_S = 0.05
-CHAIN_HANDOVERS = 8
-CHAIN_S = 30.0
-CHAIN_JITTER = (1.0, 1.25)  # so that processes do not let go of all they have at the same moment
-WANTED_S = 5.0  # others were seen waiting no longer ago, or within two of their rounds
-REST_S = (0.15, 0.3)  # how long a container that was let go is left to others
 RETRIED_STATUSES = frozenset({408, 425, 429})
-UNKNOWN = float("inf")  # a container that does not say whether others wait
 
 
 class Outcome(Enum):
@@ -86,8 +81,8 @@ class Schedule:
         self._dice = dice or random.Random()
         self._search = Search(self._dice, probe_rate, in_use_s=0.9 * chain_s)
         self._quarantine = Quarantine(self._dice)
-        self._chain_handovers, self._chain_s = chain_handovers, chain_s
-        self._round_s = 1 / probe_rate  # the part of a round of asking that one container takes
+        self._chains = Chains(self._dice, chain_handovers, chain_s)
+        self._probe_rate = probe_rate
         self._ready: dict[str, Node] = {}  # may be opened now, the freshest last
         self._opening: dict[str, Node] = {}
         self._failed = 0  # openings that failed since the last one that did not
@@ -282,7 +277,7 @@ class Schedule:
         node.seen_at = now
         node.held += 1
         self.held += 1
-        self._begin_chain(node, now)
+        self._chains.begin(node, now)
         learning = not node.tells and node.slots is None  # it may have more sessions: tried until it says how many
         self._free(node, 1 if learning else max(0, node.spare - 1))
         return None if node.removed else self.line.grant(now)
@@ -300,13 +295,12 @@ class Schedule:
             node.unfit = 0
         if node is None or not reusable or node.removed or not self.line:
             return Release.CLOSE, None
-        if node.chain_length >= self._chain_handovers and now >= node.chain_until:
+        if self._chains.over(node, now):
             if not asked:
                 return Release.ASK, None
-            recent_s = max(WANTED_S, 2 * len(self.nodes) * self._round_s)
-            if wanted_s is not None and (wanted_s == UNKNOWN or wanted_s <= recent_s):
+            if others_wait(wanted_s, len(self.nodes) / self._probe_rate):
                 return Release.LET_GO, None
-            self._begin_chain(node, now)
+            self._chains.begin(node, now)
         node.chain_length += 1
         node.seen_at = now
         return Release.HAND_OVER, self.line.grant(now)
@@ -324,7 +318,7 @@ class Schedule:
             node.unfit = node.unfit + 1 if any(not other.unfit for other in self.nodes.values()) else 1
             self._fail(node, Fault.SICK, fault, now)
         elif let_go:
-            node.rests_until = now + self._dice.uniform(*REST_S)
+            self._chains.let_go(node, now)
             self._look_again(node)
         elif free:
             node.seen_at = now
@@ -343,9 +337,6 @@ class Schedule:
     def suspicion(self, now: float) -> dict[str, int]:
         """How often each fault was met in the last seconds, when so many met one that the cause may be this process."""
         return self._quarantine.suspicion(now, len(self.nodes))
-
-    def _begin_chain(self, node: Node, now: float) -> None:
-        node.chain_length, node.chain_until = 0, now + self._chain_s * self._dice.uniform(*CHAIN_JITTER)
 
     def _free(self, node: Node, spare: int) -> None:
         node.spare = spare

@@ -40,11 +40,6 @@ class Search:
         """Whether containers are still to be looked at in this scan."""
         return bool(self._unseen)
 
-    @property
-    def waiting(self) -> bool:
-        """Whether an answer is owed."""
-        return bool(self._probing)
-
     def first(self, nodes: Iterable[Node]) -> None:
         """Look at these before all others."""
         self._unseen.extendleft(self._shuffled(nodes))

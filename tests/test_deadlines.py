@@ -8,7 +8,7 @@ from miroir.deadlines import Deadlines
 
 
 def test_defaults_are_those_of_the_interface() -> None:
-    """Health 2 s, handshake 30 s, reset, finish and step 600 s, a coworker's answer 30 s."""
+    """Health 2 s, handshake 30 s, reset, finish and step 600 s, a coworker's answer 30 s, idleness 20 s."""
     assert dataclasses.asdict(Deadlines()) == {
         "health_s": 2.0,
         "handshake_s": 30.0,
@@ -17,6 +17,7 @@ def test_defaults_are_those_of_the_interface() -> None:
         "step_margin_s": 30.0,
         "finish_s": 600.0,
         "coworker_s": 30.0,
+        "idle_s": 20.0,
     }
 
 

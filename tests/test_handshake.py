@@ -13,8 +13,9 @@ import pytest
 from fakefleet import FakeFleet
 
 from miroir import handshake
+from miroir.chains import UNKNOWN
 from miroir.handshake import Attempt, Dialling
-from miroir.schedule import UNKNOWN, Outcome
+from miroir.schedule import Outcome
 from miroir.transport import HandshakeFailed, open_transport
 
 IDLE: dict[str, Any] = {"episode_id": None, "done": False}

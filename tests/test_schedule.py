@@ -8,16 +8,13 @@ from collections import Counter
 
 import pytest
 
+from miroir.chains import CHAIN_HANDOVERS, CHAIN_S, REST_S, UNKNOWN
 from miroir.line import Ticket
 from miroir.node import Fault
 from miroir.schedule import (
-    CHAIN_HANDOVERS,
-    CHAIN_S,
     IMPATIENT_S,
     MAX_OPENINGS,
     MAX_PROMISING,
-    REST_S,
-    UNKNOWN,
     Outcome,
     Release,
     Schedule,
