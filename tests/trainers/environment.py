@@ -1,0 +1,32 @@
+"""The environment of the trainers, loaders and validators that training data is made for."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from peers.venvs import venv
+
+REQUIREMENTS = (
+    "torch==2.13.0",
+    "trl==1.16.0",
+    "transformers==5.24.0",
+    "datasets==5.2.0",
+    "accelerate==1.15.0",
+    "anthropic==2.14.0",
+    "atif==1.8.0",
+    "jsonschema==4.26.0",
+    "websockets>=15",
+    "requests",
+)
+
+
+def interpreter() -> Path:
+    """Its Python, of the version that runs the tests."""
+    return venv("trainers", REQUIREMENTS) / "bin" / "python"
+
+
+def offline(home: Path, **more: str) -> dict[str, str]:
+    """This process's environment, for scripts that must fetch nothing; their caches go to `home`."""
+    kept = {name: value for name, value in os.environ.items() if not name.startswith("PYTHON")}
+    return {**kept, "HF_HUB_OFFLINE": "1", "HF_HOME": str(home), **more}
