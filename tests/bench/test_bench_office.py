@@ -93,7 +93,7 @@ def test_health_answers_while_a_step_runs(url: str) -> None:
 
 
 def test_importing_costs_little_more_than_what_it_needs(tmp_path: Path) -> None:
-    """`import miroir` takes at most 1.25 times what `import requests, websockets.sync.client` does, and loads no server.
+    """`import miroir` takes at most 1.25 times `import requests, websockets.sync.client`, and loads no server.
 
     In processor time, the best of several, and of some more on a machine that is busy.
     """
