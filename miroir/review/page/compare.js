@@ -8,6 +8,7 @@ const compareView = {
   async mount(main) {
     const [left, right] = (state.c ?? "").split(",").map((id) => byId.get(id));
     if (!left || !right) return fill(main, missing(state.c));
+    if (left.page !== null) return location.replace(`${pageOf(left)}${location.hash}`);
     if (notes.hidden(left) || notes.hidden(right)) return fill(main, this.head(left, right), h("p", { class: "empty" }, "Rollouts are compared when both are judged."));
     const records = await Promise.all([recordOf(left), recordOf(right)]);
     if (state.c !== `${left.id},${right.id}`) return undefined;

@@ -14,9 +14,10 @@ function g(tag, props, ...children) {
 
 function filled(element, props, children) {
   for (const [name, value] of Object.entries(props ?? {})) {
-    if (value === null || value === undefined || value === false) continue;
+    const spelt = name.startsWith("aria-"); // their true and false are words
+    if (value === null || value === undefined || (value === false && !spelt)) continue;
     if (name.startsWith("on")) element.addEventListener(name.slice(2), value);
-    else element.setAttribute(name, value === true ? "" : plain(String(value)));
+    else element.setAttribute(name, value === true && !spelt ? "" : plain(String(value)));
   }
   put(element, ...children);
   return element;
@@ -65,9 +66,11 @@ function plain(text) {
     .toWellFormed();
 }
 
-/** A number as people write it: `1,234`, `0.75`, never more than `digits` decimals. */
+const NUMBERS = [0, 1, 2, 3].map((places) => new Intl.NumberFormat("en-US", { maximumFractionDigits: places }));
+
+/** A number as people write it: `1,234`, `0.75`, with at most three decimals. */
 function digits(value, places = 2) {
-  return value === null ? "–" : value.toLocaleString("en-US", { maximumFractionDigits: places });
+  return value === null ? "–" : NUMBERS[places].format(value);
 }
 
 /** `1 step`, `12 steps`. */
@@ -90,7 +93,7 @@ function size(characters) {
   return characters < 1e6 ? `${digits(characters / 1000, 0)} K` : `${digits(characters / 1e6, 1)} M`;
 }
 
-/** `7 of 12`, with the share for those who think in percent. */
+/** A part of a whole in percent. */
 function share(part, whole) {
   return whole ? `${Math.round((100 * part) / whole)} %` : "–";
 }

@@ -8,11 +8,13 @@ const episodeView = {
     this.row = byId.get(state.e);
     this.steps = null;
     if (!this.row) return fill(main, missing(state.e));
+    if (this.row.page !== null) return location.replace(`${pageOf(this.row)}${location.hash}`);
     fill(main, this.head(), h("p", { class: "muted" }, "Opening…"));
     const row = this.row;
     const record = await recordOf(row).catch((error) => ({ unreadable: String(error) }));
     if (this.row !== row || state.e !== row.id) return undefined;
     fill(main, this.head(), this.body(record));
+    main.dataset.episode = row.id;
     main.querySelector("h1").focus({ preventScroll: true });
     scrollTo(0, 0);
     return this.update();

@@ -21,11 +21,11 @@ const DO = {
   m: () => go({ view: "notes" }, { from: listState() }),
   e: () => inEpisode(() => episodeView.steps.turnAll(true)),
   x: () => inEpisode(() => episodeView.steps.turnAll(false)),
-  n: () => inEpisode(() => sibling(readingOrder(), 1)),
-  p: () => inEpisode(() => sibling(readingOrder(), -1)),
-  "[": () => inEpisode(() => sibling(episodeView.row.task.rows, -1)),
-  "]": () => inEpisode(() => sibling(episodeView.row.task.rows, 1)),
-  d: () => inEpisode(() => follow(".rollouts .button")),
+  n: () => sibling(readingOrder, 1),
+  p: () => sibling(readingOrder, -1),
+  "[": () => sibling((row) => row.task.rows, -1),
+  "]": () => sibling((row) => row.task.rows, 1),
+  d: () => state.e && follow(".rollouts .button"),
   y: () => inEpisode(() => wholeForm()?.judge("yes")),
   w: () => inEpisode(() => wholeForm()?.judge("no")),
   c: () => inEpisode(comment),
@@ -70,8 +70,12 @@ function readingOrder() {
   return state.view === "episodes" ? ordered(filtered(), "episodes") : ordered(tasks, "tasks").flatMap((task) => task.rows.filter(filterOf(state)));
 }
 
-function sibling(among, by) {
-  const to = among[among.indexOf(episodeView.row) + by];
+/** Go to an episode's neighbour in an order. */
+function sibling(order, by) {
+  const row = byId.get(state.e);
+  if (!row) return;
+  const among = order(row);
+  const to = among[among.indexOf(row) + by];
   if (to) location.hash = episodeLink(to);
   else say(by > 0 ? "This is the last one." : "This is the first one.");
 }

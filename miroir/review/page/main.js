@@ -45,6 +45,7 @@ function printing(on) {
 function start() {
   const theme = memory.get("miroir-theme");
   if (theme) document.documentElement.dataset.theme = theme;
+  notes.take(INDEX.notes);
   notes.load();
   footer();
   if (state.q) find(state.q, render);

@@ -4,7 +4,7 @@ const NOTES_PREFIX = "miroir-notes:";
 const REVIEWER = "miroir-reviewer";
 
 const notes = {
-  given: INDEX.notes.filter(isNote),
+  given: new Map(), // a row's number to the notes that the report, the server or another file gave
   own: new Map(), // a row's number to the notes that this browser keeps
 
   get reviewer() {
@@ -13,6 +13,13 @@ const notes = {
   set reviewer(name) {
     notes.unsavedName = name.trim();
     memory.set(REVIEWER, notes.unsavedName);
+  },
+
+  /** Take notes from elsewhere; how many of them belong to this report. */
+  take(found) {
+    const ours = found.filter((note) => isNote(note) && byId.has(note.episode_id));
+    for (const note of ours) appended(notes.given, byId.get(note.episode_id).at, note);
+    return ours.length;
   },
 
   /** Read again what this browser keeps; another tab may have written. */
@@ -26,8 +33,9 @@ const notes = {
 
   /** The notes that hold on a row: the last of each reviewer at each step, oldest first. */
   of(row) {
+    if (!notes.given.has(row.at) && !notes.own.has(row.at)) return [];
     const holding = new Map();
-    const all = [...notes.given.filter((note) => note.episode_id === row.id), ...(notes.own.get(row.at) ?? [])];
+    const all = [...(notes.given.get(row.at) ?? []), ...(notes.own.get(row.at) ?? [])];
     all.sort((a, b) => (a.at < b.at ? -1 : a.at > b.at ? 1 : 0));
     for (const note of all) {
       const place = JSON.stringify([note.reviewer, note.step]);
@@ -68,7 +76,7 @@ const notes = {
     if (INDEX.notes_url) {
       const refusal = await sent(note);
       if (!refusal) {
-        notes.given.push(note);
+        notes.take([note]);
         return "Written to the notes file.";
       }
       return `${refusal} ${kept(row, note)}`;
@@ -81,6 +89,11 @@ const notes = {
     return [...notes.own.values()].flat().map((note) => `${JSON.stringify(note)}\n`).join("");
   },
 };
+
+function appended(map, key, value) {
+  map.set(key, [...(map.get(key) ?? []), value]);
+  return map.get(key);
+}
 
 /** Whether a note was made on another version of the row's record. */
 function stale(note, row) {
@@ -110,8 +123,7 @@ function notesIn(text) {
 }
 
 function kept(row, note) {
-  const own = [...(notes.own.get(row.at) ?? []), note];
-  notes.own.set(row.at, own);
+  const own = appended(notes.own, row.at, note);
   const saved = memory.set(`${NOTES_PREFIX}${row.id}`, own.map((one) => JSON.stringify(one)).join("\n"));
   return saved ? "Kept in this browser; download the notes to share them." : "Kept only until this page is closed: download it.";
 }
@@ -134,7 +146,9 @@ async function fetchNotes() {
   if (!INDEX.notes_url) return;
   try {
     const answer = await fetch(INDEX.notes_url);
-    if (answer.ok) notes.given = notesIn(await answer.text());
+    if (!answer.ok) return;
+    notes.given.clear();
+    notes.take(notesIn(await answer.text()));
   } catch {
     say("The review server does not answer.");
   }

@@ -46,8 +46,6 @@ const notesView = {
 
 async function openNotes(files) {
   const read = (await Promise.all([...files].map((file) => file.text()))).flatMap(notesIn);
-  const known = read.filter((note) => byId.has(note.episode_id));
-  notes.given.push(...known);
-  say(`${many(known.length, "note")} of ${read.length} belong to this report.`);
+  say(`${many(notes.take(read), "note")} of ${read.length} belong to this report.`);
   render();
 }

@@ -26,10 +26,13 @@ function listState() {
   return Object.fromEntries(["view", ...FILTERS].filter((name) => state[name]).map((name) => [name, state[name]]));
 }
 
-/** The link to an episode, at a step where one is given, from the list that is shown. */
-function episodeLink(row, step) {
-  const to = { e: row.id, s: step === undefined ? "" : String(step) };
-  return `${pageOf(row)}${link(to, row.page === null ? listState() : {})}`;
+let listed = { state: null, hash: "" }; // lists make very many links from one state
+
+/** The link to an episode, from the list that is shown. */
+function episodeLink(row) {
+  if (row.page !== null) return `${pageOf(row)}#e=${encodeURIComponent(row.id)}`;
+  if (listed.state !== state) listed = { state, hash: link({}, listState()) };
+  return `${listed.hash}${listed.hash.length > 1 ? "&" : ""}e=${encodeURIComponent(row.id)}`;
 }
 
 /** The link to two rollouts side by side. */

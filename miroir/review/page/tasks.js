@@ -151,7 +151,7 @@ function taskRow(task) {
   const graded = task.rows.filter((row) => row.outcome !== "void").length;
   const pair = task.pair ? [rows[task.pair[0]], rows[task.pair[1]]] : null;
   const hidden = task.rows.some(notes.hidden);
-  const first = [...task.rows].sort((a, b) => (a.outcome === "success") - (b.outcome === "success"))[0];
+  const first = task.rows.find((row) => row.outcome === "failure" || row.harm) ?? task.rows[0];
   return [
     h("div", { class: "name" }, h("a", { class: "title", href: episodeLink(hidden ? task.rows[0] : first) }, task.id), " ", classPill(task)),
     h("div", { class: "what muted" }, task.instruction),

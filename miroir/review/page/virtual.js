@@ -16,11 +16,13 @@ class VirtualList {
 
   /** Show these items from now on. */
   set(items) {
+    const focused = this.element.contains(document.activeElement);
     this.items = items;
     this.shown.clear();
     this.element.replaceChildren();
     this.current = Math.min(this.current, items.length - 1);
     this.measure();
+    if (focused) this.focus(this.current);
   }
 
   /** Learn how high a row is, which changes with the window's width. */
