@@ -203,7 +203,7 @@ class Schedule:
         node = self.nodes.get(key(url))
         if node is None or node.probing_since is None:
             return
-        self._search.answered(node)
+        self._search.answered(node, now, late=health.status is None)
         if node.removed:
             self._forget_if_drained(node)
             return

@@ -14,7 +14,9 @@ from .node import NEVER, Node
 
 PROBE_RATE = 100.0  # health requests a second, once the fleet has been looked through
 PACE_JITTER = (1.0, 1.1)
-AGED_S = 0.05  # a probe that takes longer no longer counts as one that will answer
+AGED_S = 0.05  # a probe that takes longer, and four times as long as usual, no longer counts as one that will answer
+SLOW_S = 0.25  # when answers take longer, no more are asked at once: the servers, or we, have enough to do
+SMOOTHING = 0.1
 MAX_WINDOW = 256
 MAX_PROBES = 1024
 ASKED_AGAIN_S = 0.03  # one container is asked for its health at most this often
@@ -33,6 +35,7 @@ class Search:
         self._unseen: deque[Node] = deque()  # still to be looked at in this scan
         self._probing: set[Node] = set()
         self._window = 0
+        self._usual_s = 0.0  # how long an answer takes, lately
         self._next_at = NEVER
 
     @property
@@ -49,8 +52,10 @@ class Search:
         queued = set(self._unseen)
         self._unseen.extend(self._shuffled(node for node in nodes if node not in queued))
 
-    def answered(self, node: Node) -> None:
-        """The container's answer has come."""
+    def answered(self, node: Node, now: float, *, late: bool = False) -> None:
+        """The container's answer has come; `late` when it has not, and none will."""
+        if node.probing_since is not None and not late:
+            self._usual_s += SMOOTHING * (now - node.probing_since - self._usual_s)
         node.probing_since = None
         self._probing.discard(node)
 
@@ -59,8 +64,9 @@ class Search:
         self._window = 0
 
     def missed(self) -> None:
-        """What was found is not free: look at twice as many."""
-        self._window = min(MAX_WINDOW, max(2, self._window * 2))
+        """What was found is not free: look at one more at once, which doubles their number in each round."""
+        if self._usual_s < SLOW_S:
+            self._window = min(MAX_WINDOW, max(2, self._window) + 1)
 
     def stop(self) -> None:
         """No answer will come to what has been asked."""
@@ -92,7 +98,8 @@ class Search:
         return max(0.001, self._next_at - now)
 
     def _room(self, now: float, missing: int) -> int:
-        aged = sum(1 for node in self._probing if node.probing_since is not None and now - node.probing_since >= AGED_S)
+        aged_s = max(AGED_S, 4 * self._usual_s)
+        aged = sum(1 for node in self._probing if node.probing_since is not None and now - node.probing_since >= aged_s)
         young = len(self._probing) - aged
         return min(max(self._window, 2 * missing + aged) - young, MAX_WINDOW - young, MAX_PROBES - len(self._probing))
 

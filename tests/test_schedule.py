@@ -111,13 +111,13 @@ class TestFinding:
         made = schedule(1000)
         made.join(0.0)
         sizes = []
-        while len(sizes) < 5:
+        while len(sizes) < 9:
             probes = made.plan(0.0).probe
             sizes.append(len(probes))
             for url in probes:
                 made.probed(url, LEASED, 0.0)
 
-        assert sizes == [2, 4, 64, 256, 256]
+        assert sizes == [2, 4, 8, 16, 32, 64, 128, 256, 256]
 
     def test_probes_that_hang_make_room_for_others(self) -> None:
         """A thousand containers of which hundreds hang are all asked within a second."""

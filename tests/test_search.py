@@ -51,20 +51,49 @@ def test_twice_as_many_as_are_missing(search: Search) -> None:
     assert len(asked(search, 1.0, 3, nodes)) == 6
 
 
-def test_window_widens_and_narrows(search: Search) -> None:
-    """Each miss doubles how many are asked at once, and a find ends that."""
+def rounds(search: Search, nodes: list[Node], count: int, *, took_s: float = 0.001) -> list[int]:
+    """How many are asked in each round, when all answer that they are leased."""
+    sizes, now = [], 1.0
+    for _ in range(count):
+        chosen = asked(search, now, 1, nodes)
+        sizes.append(len(chosen))
+        now += took_s
+        for node in chosen:
+            search.answered(node, now)
+            search.missed()
+    return sizes
+
+
+def test_window_doubles_and_narrows(search: Search) -> None:
+    """Each round that finds nothing doubles how many are asked at once, and a find ends that."""
     nodes = containers(2000)
     search.last(nodes)
-    for _ in range(20):
-        search.missed()
 
-    assert len(asked(search, 1.0, 1, nodes)) == MAX_WINDOW
+    assert rounds(search, nodes, 10) == [2, 4, 8, 16, 32, 64, 128, 256, 256, 256]
+    assert MAX_WINDOW == 256
 
-    for node in nodes:
-        search.answered(node)
     search.found()
 
-    assert len(asked(search, 1.0, 1, nodes)) == 2
+    assert len(asked(search, 9.0, 1, nodes)) == 2
+
+
+def test_slow_answers_widen_nothing(search: Search) -> None:
+    """Servers that take long to answer are not asked ever more at once."""
+    nodes = containers(2000)
+    search.last(nodes)
+
+    assert max(rounds(search, nodes, 40, took_s=0.8)) <= 32
+
+
+def test_what_is_slow_as_usual_is_not_given_up(search: Search) -> None:
+    """Where answers take 200 ms, probes of 300 ms are still waited for before others take their place."""
+    nodes = containers(2000)
+    search.last(nodes)
+    rounds(search, nodes, 10, took_s=0.2)
+    before = len(asked(search, 20.0, 1, nodes))
+
+    assert asked(search, 20.3, 1, nodes) == []
+    assert len(asked(search, 21.0, 1, nodes)) >= before
 
 
 def test_those_that_hang_are_bounded(search: Search) -> None:
