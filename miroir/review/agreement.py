@@ -88,14 +88,12 @@ def agreement_lines(found: Agreement) -> list[str]:
         _rate("of failures, right", neither, people + neither, found.failure_right),
         beyond,
     ]
-    if found.shared:
-        lines.append(
-            f"{found.unanimous:,} of {found.shared:,} episodes with several reviewers were judged alike by all"
-        )
-    if found.divided:
-        lines.append(f"{found.divided:,} episodes on which reviewers are divided are left out")
-    if found.stale:
-        lines.append(f"{found.stale:,} verdicts on records that have changed since, or are void, are left out")
+    counts = (
+        (found.shared, f"of several reviewers: {found.shared:,} episodes, judged alike by all: {found.unanimous:,}"),
+        (found.divided, f"left out, since reviewers are divided: {found.divided:,}"),
+        (found.stale, f"left out, since the record has changed since or is void: {found.stale:,}"),
+    )
+    lines += [told for count, told in counts if count]
     return lines
 
 

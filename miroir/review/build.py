@@ -87,4 +87,4 @@ def _classes(collection: Collection, path: Name | None) -> tuple[dict[str, str |
     listed = {entry.task_id: entry.task_hash for entry in collection.entries if entry.task_id in tasks}
     found = {task: tasks[task]["class"] for task, made in listed.items() if tasks[task]["task_hash"] == made}
     other = len(listed) - len(found)
-    return found, f"; the classes of {other} tasks are of another version and left out" if other else ""
+    return found, f"; of another version, and left out: the classes of {other} tasks" if other else ""

@@ -11,6 +11,8 @@ from functools import cache
 from importlib.resources import files
 from typing import Any
 
+from .plain import plain
+
 # In the order of their definitions: the page's code is one script.
 SCRIPTS = (
     *("dom", "data", "state", "filter", "chips", "values", "notes", "align", "virtual", "charts"),
@@ -26,11 +28,8 @@ def page(index: dict[str, Any], blobs: Iterable[bytes], *, connect: bool = False
     """
     frame = _resource("index.html")
     head, _, rest = frame.partition("{{body}}")
-    yield (
-        head.replace("{{title}}", html.escape(index["title"]))
-        .replace("{{policy}}", policy(connect=connect))
-        .replace("{{style}}", style())
-    )
+    head = head.replace("{{policy}}", policy(connect=connect)).replace("{{style}}", style())
+    yield head.replace("{{title}}", html.escape(plain(index["title"])))
     yield f'<script type="application/json" id="index">{inert(index)}</script>\n'
     yield f"<script>{script()}</script>\n"
     for number, blob in enumerate(blobs):

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
-from ..errors import RecordError
+from ..errors import InvalidArgument, RecordError
 from .budget import MIB, RULE, chosen, pages
 from .collection import Collection
 from .entry import Entry
@@ -46,6 +46,8 @@ def write(
     path = Path(out)
     if path.is_dir():
         raise RecordError(f"{path} is a folder; name a file, such as {path / 'report.html'}")
+    if not max_mb > 0:
+        raise InvalidArgument(f"a report of {max_mb:g} MB holds nothing; give --max-mb more")
     kept = chosen(collection.entries, int(max_mb * MIB))
     left_out = _left_out(len(collection.entries) - len(kept), max_mb)
     book = _Book(collection, replace(facts, left_out=left_out), kept, notes_url)
@@ -123,7 +125,7 @@ class _Book:
 def _left_out(count: int, max_mb: float) -> str:
     if not count:
         return ""
-    return f"{count:,} episodes are listed without their steps, to keep within {max_mb:g} MB; {RULE}"
+    return f"{count:,} episodes are listed without their steps, to keep within {max_mb:g} MB; {RULE}."
 
 
 def _replace(path: Path, pieces: Iterable[str]) -> None:
