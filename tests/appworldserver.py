@@ -2,7 +2,8 @@
 
 In a test's own process a script of replies may be laid for each path. As a process it takes AppWorld's command line,
 and code that it is sent tells it to misbehave: `fault` (a bare 500), `wedge` (no world opens any more, and none can be
-closed), `hang` (nothing is answered any more, SIGTERM ignored), `abort` (the process dies).
+closed), `poison` (a bare 500, and no world opens any more), `hang` (nothing is answered any more, SIGTERM ignored),
+`abort` (the process dies).
 """
 
 from __future__ import annotations
@@ -56,6 +57,7 @@ class FakeAppWorld:
     done: bool = False
     solved: bool = False
     wedged: bool = False
+    poisoned: bool = False
     log: list[str] = field(default_factory=lambda: ["INFO: started"])
     url: str = ""
 
@@ -95,7 +97,7 @@ class FakeAppWorld:
     def initialize(self, body: Any) -> Reply:
         if body["task_id"] in self.unknown:
             return self._fault(f"The task directory (./data/tasks/{body['task_id']}) doesn't exist.")
-        if self.wedged:
+        if self.wedged or self.poisoned:
             return self._fault("IndexError: pop from empty list")
         self.world, self.done, self.solved = body["task_id"], False, False
         return Reply({"output": {"task_id": self.world, **OPENED}})
@@ -106,6 +108,9 @@ class FakeAppWorld:
             return self._fault("the active task is another")
         if code == "wedge":
             self.wedged = True
+        if code == "poison":
+            self.poisoned = True
+            return self._fault("BaseException: b")
         if code == "abort":
             os.abort()
         if code == "hang":

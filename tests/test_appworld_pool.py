@@ -435,6 +435,18 @@ def test_a_wedged_server_is_out_before_its_third_failure(
                 assert session.execute("print 2") == "2"
 
 
+def test_a_server_that_a_session_has_poisoned_harms_no_other(make: Maker, base: int) -> None:
+    """Its close succeeds, and only the next world shows it: that is opened on a new server."""
+    with make() as pool:
+        before = server_pid(base)
+        with pytest.raises(AppWorldError, match="/execute answered 500"), pool.session("toy_1") as session:
+            session.execute("poison")
+        assert server_pid(base) == before
+        with pool.session("toy_2") as session:
+            assert session.execute("print 2") == "2"
+        assert server_pid(base) != before
+
+
 @on_both
 def test_an_unknown_task_costs_no_server(make: Maker, base: int) -> None:
     """R71: the error shows the server's log, a close is sent, and the server stays."""

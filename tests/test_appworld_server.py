@@ -28,7 +28,7 @@ def server(fake: FakeAppWorld, timeout_s: float = 5.0) -> Server:
 
 
 def test_a_call_posts_json_and_returns_the_output(fake: FakeAppWorld) -> None:
-    """The envelope is taken off; whatever JSON it held is returned."""
+    """R90, R93: the envelope is taken off; whatever JSON it held is returned."""
     fake.say("/execute", *(Reply({"output": output}) for output in ("text", None, False, [1])))
 
     answers = [server(fake).call("/execute", {"task_id": "t", "code": "\ud800"}) for _ in range(4)]
@@ -50,7 +50,7 @@ def test_each_call_has_a_connection_of_its_own(fake: FakeAppWorld) -> None:
 
 
 def test_proxies_are_ignored(fake: FakeAppWorld, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A proxy of the environment is not asked for a server on this machine."""
+    """R41: a proxy of the environment is not asked for a server on this machine."""
     for name in ("http_proxy", "HTTP_PROXY", "ALL_PROXY"):
         monkeypatch.setenv(name, "http://127.0.0.1:9")
 
@@ -67,7 +67,7 @@ def test_proxies_are_ignored(fake: FakeAppWorld, monkeypatch: pytest.MonkeyPatch
     ids=["late", "cut", "dropped"],
 )
 def test_an_answer_that_does_not_come_whole_is_the_servers_fault(fake: FakeAppWorld, reply: Reply, why: str) -> None:
-    """The text names the path, the error's type and the reason; its cause is kept; nobody should get this server."""
+    """R91, R96: the text names path, type and reason; its cause is kept; nobody should get this server."""
     fake.say("/execute", reply)
     calling = server(fake, timeout_s=0.3)
 
@@ -83,7 +83,7 @@ def test_an_answer_that_does_not_come_whole_is_the_servers_fault(fake: FakeAppWo
 
 
 def test_a_server_that_is_gone_is_an_appworld_error() -> None:
-    """Refused connections are mapped like every other fault."""
+    """R91: refused connections are mapped like every other fault."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
@@ -94,7 +94,7 @@ def test_a_server_that_is_gone_is_an_appworld_error() -> None:
 
 
 def test_a_trickle_of_bytes_does_not_outlast_the_deadline() -> None:
-    """The time limit is for the whole answer, not for each of its bytes."""
+    """R62: the time limit is for the whole answer, not for each of its bytes."""
     with socket.create_server(("127.0.0.1", 0)) as listener:
 
         def trickle() -> None:
@@ -124,7 +124,7 @@ def test_a_trickle_of_bytes_does_not_outlast_the_deadline() -> None:
     ids=["html", "empty", "list", "no output", "detail", "no utf-8", "null", "deep"],
 )
 def test_a_body_without_output_is_an_appworld_error(fake: FakeAppWorld, body: bytes) -> None:
-    """Nothing but the agreed envelope is taken; the text shows at most 500 characters of what came."""
+    """R12, R93, R94: nothing but the agreed envelope is taken; the text shows at most 500 characters of what came."""
     fake.say("/evaluate", Reply(body))
     calling = server(fake)
 
@@ -138,7 +138,7 @@ def test_a_body_without_output_is_an_appworld_error(fake: FakeAppWorld, body: by
 
 @pytest.mark.parametrize("status", [302, 404, 422])
 def test_a_status_that_is_no_success_is_told_with_its_body(fake: FakeAppWorld, status: int) -> None:
-    """Path, status, and at most 2000 characters of the body; the server itself is not blamed."""
+    """R12, R92: Path, status, and at most 2000 characters of the body; the server itself is not blamed."""
     fake.say("/initialize", Reply({"detail": "x" * 5000}, status))
     calling = server(fake)
 
@@ -185,7 +185,7 @@ def test_an_answer_without_end_is_not_kept(fake: FakeAppWorld, monkeypatch: pyte
 
 
 def test_an_interrupt_is_not_mapped(fake: FakeAppWorld, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Ctrl-C passes through as it is, and blames nobody."""
+    """R95: Ctrl-C passes through as it is, and blames nobody."""
     calling = server(fake)
 
     def interrupted(*_: object, **__: object) -> None:

@@ -35,7 +35,7 @@ def server(fake: FakeAppWorld, timeout_s: float = 5.0) -> Server:
 
 
 def test_a_world_is_opened_and_closed(fake: FakeAppWorld) -> None:
-    """The whole chain with code that is written down here: no model has a part in it."""
+    """R1, R69, R79, R83, R89: the whole chain with code that is written down here: no model has a part in it."""
     with opened(server(fake), "toy_1", Settings()) as session:
         assert (session.task_id, session.base_url) == ("toy_1", fake.url)
         assert (session.instruction, session.datetime) == (INSTRUCTION, "2023-05-18T12:00:00")
@@ -52,7 +52,7 @@ def test_a_world_is_opened_and_closed(fake: FakeAppWorld) -> None:
 
 
 def test_exactly_these_parameters_are_sent(fake: FakeAppWorld) -> None:
-    """Every switch that an agent would notice, none of the testing ones, and not ground_truth_mode."""
+    """R73, R74, R75, R76, R77, R78: every switch that an agent would notice, none for tests, no ground_truth_mode."""
     with opened(server(fake), "toy_1", Settings("runs", 12, 34)) as session:
         name = session.experiment_name
 
@@ -75,7 +75,7 @@ def test_exactly_these_parameters_are_sent(fake: FakeAppWorld) -> None:
 
 
 def test_each_session_writes_to_a_folder_of_its_own(fake: FakeAppWorld) -> None:
-    """The experiment's name begins with the one that was given, and is never used twice."""
+    """R67, R73: the experiment's name begins with the one that was given, and is never used twice."""
     names = set()
     for _ in range(5):
         with opened(server(fake), "toy_1", Settings("runs")) as session:
@@ -105,7 +105,7 @@ def test_further_parameters_can_be_given(fake: FakeAppWorld) -> None:
     ],
 )
 def test_an_opening_that_lacks_a_key_is_an_error_and_is_closed(fake: FakeAppWorld, output: Any, why: str) -> None:
-    """The error names the task, the key, and the keys that are there; the world that was opened is closed."""
+    """R70, R71: the error names the task, the key, and the keys that are there; the world that was opened is closed."""
     fake.say("/initialize", Reply({"output": output}))
     leased = server(fake)
 
@@ -120,7 +120,7 @@ def test_an_opening_that_lacks_a_key_is_an_error_and_is_closed(fake: FakeAppWorl
 
 
 def test_an_unknown_task_is_the_tasks_fault(fake: FakeAppWorld, caplog: pytest.LogCaptureFixture) -> None:
-    """The error shows the server's log; a close is sent, and refused; the server is as good as before."""
+    """R71: the error shows the server's log; a close is sent, and refused; the server is as good as before."""
     leased = server(fake)
 
     with pytest.raises(Refused, match="The task directory") as caught, opened(leased, "nope_1", Settings()):
@@ -164,14 +164,14 @@ def test_an_interrupt_while_a_world_opens_closes_it(fake: FakeAppWorld, monkeypa
 
 
 def test_the_supervisor_is_a_copy(fake: FakeAppWorld) -> None:
-    """What a caller does to it reaches nobody."""
+    """R79: what a caller does to it reaches nobody."""
     with opened(server(fake), "toy_1", Settings()) as session:
         session.supervisor["email"] = "changed"
         assert session.supervisor == SUPERVISOR
 
 
 def test_errors_of_the_code_are_text(fake: FakeAppWorld) -> None:
-    """A model's bad code is told apart from a broken environment."""
+    """R80: a model's bad code is told apart from a broken environment."""
     texts = ["Execution failed. Traceback:\nZeroDivisionError", "Exception: Execution timed out after 5 seconds."]
     fake.say("/execute", *(Reply({"output": text}) for text in texts))
 
@@ -181,7 +181,7 @@ def test_errors_of_the_code_are_text(fake: FakeAppWorld) -> None:
 
 
 def test_executions_count_once_they_were_answered(fake: FakeAppWorld) -> None:
-    """A fault of the network does not count; an output of the wrong kind does, and is an error."""
+    """R81, R82: a fault of the network does not count; an output of the wrong kind does, and is an error."""
     leased = server(fake)
     with opened(leased, "toy_1", Settings()) as session:
         fake.say("/execute", Reply({"output": 5}), Reply(drop=True))
@@ -219,7 +219,7 @@ def test_a_fault_in_a_call_leaves_the_close_to_succeed(fake: FakeAppWorld, caplo
 
 
 def test_is_done_is_a_bool(fake: FakeAppWorld) -> None:
-    """Whatever the server answers."""
+    """R84: whatever the server answers."""
     fake.say("/task_completed", Reply({"output": None}), Reply({"output": "yes"}))
     with opened(server(fake), "toy_1", Settings()) as session:
         assert [session.is_done(), session.is_done()] == [False, True]
@@ -229,7 +229,7 @@ def test_is_done_is_a_bool(fake: FakeAppWorld) -> None:
 
 
 def test_a_score_holds_the_whole_answer(fake: FakeAppWorld) -> None:
-    """Faults of the requirements are asked to be suppressed; the detail is all that was answered."""
+    """R85, R87, R88: faults of the requirements are asked to be suppressed; the detail is all that was answered."""
     with opened(server(fake), "toy_1", Settings()) as session:
         session.execute("complete wrong")
         score = session.evaluate()
@@ -250,12 +250,12 @@ def test_a_score_holds_the_whole_answer(fake: FakeAppWorld) -> None:
     [({"success": True, "passes_fully": False}, True), ({"passes_fully": 1}, True), ({"success": 0}, False)],
 )
 def test_the_first_verdict_counts(answer: dict[str, Any], success: bool) -> None:
-    """`success`, else `passes_fully`."""
+    """R86: `success`, else `passes_fully`."""
     assert TaskScore.read("t", 0, answer).success is success
 
 
 def test_an_answer_without_a_verdict_is_no_failed_score(fake: FakeAppWorld) -> None:
-    """The error lists the keys, sorted; an output that is no object names its kind."""
+    """R85, R86: the error lists the keys, sorted; an output that is no object names its kind."""
     fake.say("/evaluate", Reply({"output": {"passes": [], "failures": []}}), Reply({"output": "report"}))
     with opened(server(fake), "toy_1", Settings()) as session:
         with pytest.raises(AppWorldError, match="neither success nor passes_fully but failures, passes"):
@@ -277,7 +277,7 @@ def test_requirements_that_are_not_listed_are_no_requirements_met(detail: dict[s
 
 
 def test_a_closed_session_refuses_every_call(fake: FakeAppWorld) -> None:
-    """The server would answer as if nothing had happened."""
+    """R72, R89: the server would answer as if nothing had happened."""
     with opened(server(fake), "toy_1", Settings()) as session:
         session.close()
         session.close()
@@ -292,7 +292,7 @@ def test_a_closed_session_refuses_every_call(fake: FakeAppWorld) -> None:
 
 
 def test_a_close_that_fails_is_logged_and_not_raised(fake: FakeAppWorld, caplog: pytest.LogCaptureFixture) -> None:
-    """The result is at hand; the server, whose world may be open, is given to nobody any more."""
+    """R97, R103: the result is at hand; the server, whose world may be open, is given to nobody any more."""
     leased = server(fake)
     with opened(leased, "toy_1", Settings()) as session:
         session.execute("wedge")
@@ -304,7 +304,7 @@ def test_a_close_that_fails_is_logged_and_not_raised(fake: FakeAppWorld, caplog:
 
 
 def test_the_error_of_the_block_is_the_one_that_is_raised(fake: FakeAppWorld) -> None:
-    """Also where the close fails after it."""
+    """R101: also where the close fails after it."""
     fake.say("/close", Reply(BARE.encode(), 500))
     with pytest.raises(ZeroDivisionError), opened(server(fake), "toy_1", Settings()):
         raise ZeroDivisionError
@@ -327,7 +327,7 @@ def test_a_server_that_hangs_is_not_waited_for_when_closing(
 
 
 def test_an_interrupted_close_passes_through(fake: FakeAppWorld, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Ctrl-C is nobody's fault, and is not counted as a failed close."""
+    """R100: Ctrl-C is nobody's fault, and is not counted as a failed close."""
     leased = server(fake)
 
     def interrupted(*_: object, **__: object) -> None:
@@ -339,7 +339,7 @@ def test_an_interrupted_close_passes_through(fake: FakeAppWorld, monkeypatch: py
 
 
 def test_the_deadline_outlasts_the_codes_own() -> None:
-    """A call is waited for thirty seconds longer than the code may run."""
+    """R12, R62: a call is waited for thirty seconds longer than the code may run."""
     assert Settings(execution_timeout_s=7).timeout_s == 37
     assert Settings().timeout_s == 130
 

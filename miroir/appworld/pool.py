@@ -132,20 +132,36 @@ class AppWorldPool:
         """
         if self._state == "new":
             raise AppWorldError("the pool is not started; call start(), or use it in a with block")
-        with self._servers.lease() as port:
-            base_url = f"http://127.0.0.1:{port}"
-            if not _answers(base_url):  # it died while nobody had it
+        with self._servers.lease() as port, contextlib.ExitStack() as stack:
+            if not _answers(port):  # it died while nobody had it
                 self._replace(port, "it does not answer")
-            server = Server(
-                base_url, timeout_s=self._settings.timeout_s, logs=lambda: last_lines(self._servers.logs(port))
-            )
+            server = self._server(port)
             try:
-                with opened(server, task_id, self._settings) as session:
-                    yield session
-            finally:
-                if server.fault is not None:
-                    with contextlib.suppress(AppWorldError):  # it is logged, and who had the server has its own error
-                        self._replace(port, server.fault)
+                session = stack.enter_context(self._opened(server, port, task_id))
+            except AppWorldError:
+                if server.fault is None or not _answers(port):
+                    raise
+                # An earlier session may have left the server unable to open worlds; this one is new.
+                session = stack.enter_context(self._opened(self._server(port), port, task_id))
+            yield session
+
+    def _server(self, port: int) -> Server:
+        return Server(
+            f"http://127.0.0.1:{port}",
+            timeout_s=self._settings.timeout_s,
+            logs=lambda: last_lines(self._servers.logs(port)),
+        )
+
+    @contextlib.contextmanager
+    def _opened(self, server: Server, port: int, task_id: str) -> Iterator[AppWorldSession]:
+        """A session on the server, which is replaced at the end where it is to blame for a fault."""
+        try:
+            with opened(server, task_id, self._settings) as session:
+                yield session
+        finally:
+            if server.fault is not None:
+                with contextlib.suppress(AppWorldError):  # it is logged, and who had the server has its own error
+                    self._replace(port, server.fault)
 
     def __enter__(self) -> Self:
         self.start()
@@ -170,9 +186,9 @@ class AppWorldPool:
             ) from error
 
 
-def _answers(base_url: str) -> bool:
+def _answers(port: int) -> bool:
     try:
-        status, _, _ = fetch("GET", base_url + READINESS_PATH, timeout_s=PROBE_S)
+        status, _, _ = fetch("GET", f"http://127.0.0.1:{port}{READINESS_PATH}", timeout_s=PROBE_S)
     except ConnectionFailed:
         return False
     return 200 <= status < 300
