@@ -94,7 +94,7 @@ class Slot:
             try:
                 fault = self._live()
             except (OSError, MiroirError) as error:
-                fault = f"could not be started: {error}"
+                fault = f"could not be started: {error.message if isinstance(error, MiroirError) else error}"
             except Exception as error:
                 _log.exception("%s", self.name)
                 fault = f"could not be kept: {type(error).__name__}: {error}"

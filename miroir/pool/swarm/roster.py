@@ -20,6 +20,7 @@ class _Seat:
     url: str
     boot_id: str | None = None  # of its first healthy answer
     misses: int = 0
+    fault: str = "its server has not answered"
     ready: bool = False
 
 
@@ -71,7 +72,7 @@ class Roster:
             if task.state in {"failed", "rejected"}:
                 told += self._fail(task, f"has {task.story}")
             elif late and task.wanted:
-                told += self._fail(task, f"was not ready within {self._timing.start_s:g} s (it is {task.story})")
+                told += self._fail(task, f"was not ready within {self._timing.start_s:g} s ({self._why(task)})")
         return told
 
     def hear(self, task: str, status: Status) -> list[Told]:
@@ -79,10 +80,10 @@ class Roster:
         seat = self._seats.get(task)
         if seat is None:
             return []
-        fault = status.reason if not status.healthy else ""
-        if not fault and seat.boot_id not in (None, status.boot_id):
-            fault = "another server answers at its URL"
-        if not fault:
+        seat.fault = status.reason if not status.healthy else ""
+        if not seat.fault and seat.boot_id not in (None, status.boot_id):
+            seat.fault = "another server answers at its URL"
+        if not seat.fault:
             seat.misses, seat.boot_id = 0, status.boot_id
             if seat.ready:
                 return []
@@ -94,8 +95,14 @@ class Roster:
             return []
         seat.ready = False
         return self._tell(
-            Change.DOWN, seat.task, f"was unhealthy {seat.misses} times in a row ({fault}); it is out until it is well"
+            Change.DOWN,
+            seat.task,
+            f"was unhealthy {seat.misses} times in a row ({seat.fault}); it is out until it is well",
         )
+
+    def _why(self, task: Task) -> str:
+        seat = self._seats.get(task.id)
+        return f"it is {task.story}" + (f", and {seat.url}: {seat.fault}" if seat else "")
 
     def _fail(self, task: Task, detail: str) -> list[Told]:
         """A failure that counts against the pool's start, once for each slot; later ones are only told."""

@@ -55,7 +55,8 @@ def services(docker: Docker, pool: str | None = None) -> list[Service]:
 def remove_services(docker: Docker, names: Sequence[str]) -> str:
     """Remove services; what could not be done, "" when all was."""
     done = docker.call("service", "rm", *names)
-    return done.fault if done.code and "no such service" not in done.err.lower() else ""
+    gone = "no such service" in done.err.lower() or "not found" in done.err
+    return done.fault if done.code and not gone else ""
 
 
 def node_address(docker: Docker, node: str) -> str | None:
@@ -66,7 +67,7 @@ def node_address(docker: Docker, node: str) -> str | None:
     found = json.loads(done.out)[0]
     address = str(found["Status"].get("Addr", ""))
     if address in {"", "0.0.0.0"}:  # how some managers see themselves
-        address = str(found.get("ManagerStatus", {}).get("Addr", "")).rpartition(":")[0]
+        address = str((found.get("ManagerStatus") or {}).get("Addr", "")).rpartition(":")[0]
     return address or None
 
 
