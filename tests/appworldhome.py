@@ -35,7 +35,7 @@ def fake_python(folder: Path) -> str:
     (package / "__init__.py").touch()
     (package / "cli.py").write_text("from appworldserver import main\n")
     script = folder / "python"
-    script.write_text(f'#!/bin/sh\nPYTHONSAFEPATH= PYTHONPATH="{folder}:{HERE}" exec {sys.executable} "$@"\n')
+    script.write_text(f'#!/bin/sh\nPYTHONPATH="{folder}:{HERE}" exec {sys.executable} "$@"\n')
     script.chmod(0o755)
     return str(script)
 

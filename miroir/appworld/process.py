@@ -103,7 +103,7 @@ class ProcessPool(PortPool):
                 stderr=subprocess.STDOUT,
                 pass_fds=(self._pipe.read_end,),
                 start_new_session=True,  # a terminal's Ctrl-C is the pool's to act on
-                env={**os.environ, "APPWORLD_ROOT": str(root), "PYTHONUNBUFFERED": "1"},
+                env=_environment(root),
             )
         except OSError as error:
             raise ContainerPoolError(f"{self._name(port)} could not be started: {error}") from error
@@ -152,6 +152,12 @@ class _Server:
 
     process: subprocess.Popen[bytes]
     log: LogFile
+
+
+def _environment(root: Path) -> dict[str, str]:
+    """This process's environment without what is meant for its own interpreter."""
+    inherited = {name: value for name, value in os.environ.items() if not name.startswith("PYTHON")}
+    return {**inherited, "APPWORLD_ROOT": str(root), "PYTHONUNBUFFERED": "1"}
 
 
 def _refuse_if_taken(port: int) -> None:
