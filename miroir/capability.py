@@ -66,7 +66,7 @@ class Capability:
         return list(_flaws(action, self.actions))
 
 
-_known: dict[str, tuple[bool, Capability]] = {}  # by URL, each with whether its greeting was ours
+_known: dict[str, Capability] = {}
 _lock = threading.Lock()  # guards _known
 
 
@@ -74,14 +74,30 @@ def capability(url: str, token: str | None, greeting: Mapping[str, Any]) -> Capa
     """What the server at `url` can do; `greeting` is the first frame that it sent."""
     ours = speaks_ours(greeting)
     with _lock:
-        greeted, known = _known.get(url, (None, None))
-    if known is not None and greeted == ours:
+        known = _known.get(url)
+    if known is not None and known.plain is not ours:
         return known
-    learnt = Capability(url, token, plain=False) if ours else _learnt(url, token)
-    if learnt is None:
+    return _kept(url, Capability(url, token, plain=False)) if ours else asked(url, token)
+
+
+def asked(url: str, token: str | None) -> Capability:
+    """What the server at `url` can do, by its routes; a plain one with tools where they cannot be asked."""
+    try:
+        health = rest.get(endpoint(url, "health"), token=token, timeout_s=rest.HEALTH_TIMEOUT_S)
+        if isinstance(health, dict) and str(health.get("protocol")).partition("/")[0] == _FAMILY:
+            return _kept(url, Capability(url, token, plain=False))
+        schema = rest.get(endpoint(url, "schema"), token=token)
+    except MiroirError:
         return Capability(url, token, plain=True)
+    action = schema.get("action") if isinstance(schema, dict) else None
+    properties = set(action.get("properties", {})) if isinstance(action, dict) else set()
+    own = bool(properties - _ANY_ACTIONS) and "tool_name" not in properties
+    return _kept(url, Capability(url, token, plain=True, actions=action if own else None))
+
+
+def _kept(url: str, learnt: Capability) -> Capability:
     with _lock:
-        _known[url] = (ours, learnt)
+        _known[url] = learnt
     return learnt
 
 
@@ -104,21 +120,6 @@ def cut(observation: Mapping[str, Any]) -> str:
     if not isinstance(error, dict) or error.get("error_type") not in CUT:
         return ""
     return f"the server broke off the call: {error.get('message')}"
-
-
-def _learnt(url: str, token: str | None) -> Capability | None:
-    """What the server's routes tell; None when they cannot be asked now."""
-    try:
-        health = rest.get(endpoint(url, "health"), token=token, timeout_s=rest.HEALTH_TIMEOUT_S)
-        if isinstance(health, dict) and str(health.get("protocol")).partition("/")[0] == _FAMILY:
-            return Capability(url, token, plain=False)
-        schema = rest.get(endpoint(url, "schema"), token=token)
-    except MiroirError:
-        return None
-    action = schema.get("action") if isinstance(schema, dict) else None
-    properties = set(action.get("properties", {})) if isinstance(action, dict) else set()
-    own = bool(properties - _ANY_ACTIONS) and "tool_name" not in properties
-    return Capability(url, token, plain=True, actions=action if own else None)
 
 
 def _flaws(action: Mapping[str, Any], schema: Mapping[str, Any]) -> Iterable[str]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any, NamedTuple, TypeVar, cast
@@ -72,9 +72,13 @@ class Episode:
         self._setting = setting
         self._session: Session | None = None
         self._observation: Mapping[str, Any] = {}
-        narrowed = task.get("tools")
-        self.tools = [tool for tool in setting.tools if narrowed is None or tool["name"] in (SUBMIT, *narrowed)]
+        self.tools = self._shown(setting.tools)
         self._start()
+
+    def _shown(self, tools: Iterable[Tool]) -> list[Tool]:
+        """Those of the tools that the task shows."""
+        narrowed = self.task.get("tools")
+        return [tool for tool in tools if narrowed is None or tool["name"] in (SUBMIT, *narrowed)]
 
     def _start(self) -> None:
         self._began = time.monotonic()
@@ -128,9 +132,17 @@ class Episode:
 
     def _reset(self, session: Session) -> dict[str, Any]:
         setting = self._setting
+        session.env = setting.env or None
+        if not setting.tools:
+            self.tools = self._shown(session.tools())
         surface = {"surface": setting.surface} if setting.surface else {}
         options = {**setting.options, **self.task.get("reset", {}), **surface}
-        return session.reset(self.task["id"], setting.max_seconds, setting.coworker_model is not None, **options)
+        own_id = options.pop("task_id", None)  # an id in a user's list means nothing to a plain server
+        task_id = own_id if session.plain else self.task["id"]
+        observation = session.reset(task_id, setting.max_seconds, setting.coworker_model is not None, **options)
+        if session.task_tools is not None:
+            self.tools = self._shown(session.task_tools)
+        return observation
 
     def step(self, tool: str, arguments: dict[str, Any], *, timeout_s: float | None = None) -> Step:
         """Call a tool, then have the coworkers answer who owe a reply."""
@@ -237,6 +249,9 @@ class Episode:
         if agent is not None:
             client["agent"] = agent_entry(agent, played)
             client["tools"] = chat_tools(self.tools)
+        if record.get("made_by") == "client":  # which may have been a session's, that knows nothing of the task's row
+            metadata = {**record["metadata"], "task_hash": self.task["task_hash"]}
+            client |= {"metadata": metadata, "task_id": self.task["id"], "split": self.task.get("split")}
         told: Mapping[str, Any] = played or {}
         client |= {name: told[name] for name in ("messages", "usage") if told.get(name)}
         return cast("Record", {**record, **client})

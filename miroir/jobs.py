@@ -129,6 +129,18 @@ def completed(rows: Sequence[Mapping[str, Any]], split: str = "task") -> list[Ta
     return tasks
 
 
+def with_options(tasks: Sequence[Task], fields: Mapping[str, str]) -> list[Task]:
+    """The tasks, whose resets have further options: of each field of the task the option that it is called there."""
+    made = []
+    for task in tasks:
+        missing = sorted(fields.keys() - task.keys())
+        if missing:
+            raise InvalidArgument(f"task {task['id']} has no field {missing[0]!r}; it has {', '.join(task)}")
+        options = {option: cast("dict[str, Any]", task)[name] for name, option in fields.items()}
+        made.append(cast("Task", {**task, "reset": {**task.get("reset", {}), **options}}) if options else task)
+    return made
+
+
 def chosen(tasks: Sequence[Task], ids: Sequence[str]) -> list[Task]:
     """The tasks of these ids, in the order of the list; InvalidArgument for an id that none has."""
     unknown = sorted(set(ids) - {task["id"] for task in tasks})

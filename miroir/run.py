@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from concurrent.futures import Executor
 from pathlib import Path
 from typing import Any
@@ -16,7 +16,8 @@ from .deadlines import Deadlines
 from .episode import Setting
 from .errors import InvalidArgument, RecordError
 from .fleet import Fleet
-from .jobs import Done, chosen, completed, done_key, record_key, remaining, rollouts
+from .jobs import Done, chosen, done_key, record_key, remaining, rollouts, with_options
+from .offer import Offer
 from .records import load
 from .report import Progress, Report
 from .rest import secret_from
@@ -38,6 +39,7 @@ def run(
     splits: Sequence[str] = ("train",),
     tasks: Sequence[Task] | None = None,
     task_ids: Sequence[str] = (),
+    reset_fields: Mapping[str, str] | None = None,
     narrow: Callable[[list[Task]], list[Task]] | None = None,
     k: int = 1,
     concurrency: int = 32,
@@ -54,6 +56,7 @@ def run(
     """Play every task `k` times and save each episode's record in the folder `out`.
 
     `tasks` takes the place of the splits' own; `task_ids` and `narrow` (such as `calibrated`) choose among them.
+    `reset_fields` names fields of a task that are options of its reset, each with the option's name.
     What has a graded record in `out` already (same task, hash, trial and agent) is not played again; a void episode
     is, up to `retries` times. `progress` is called in this thread, as episodes end. KeyboardInterrupt lets running
     episodes finish, or abandons them within 10 s, and is raised again; a second one ends at once.
@@ -69,15 +72,16 @@ def run(
     limits = deadlines or Deadlines()
     with Fleet(urls, token, deadlines=limits) as fleet:
         url = catalog.first_alive(Source.of(urls).read(), token, wait_s=wait_s)
+        offer = Offer.of(url, token, surface)
         setting = Setting(
-            tools=catalog.tools(url, token, surface),
-            env=catalog.environment(url, token),
+            tools=offer.tools,
+            env=offer.env,
             surface=surface,
             max_seconds=max_seconds,
             coworker_model=coworker_model,
             coworker_s=limits.coworker_s,
         )
-        listed = list(tasks) if tasks is not None else _listed(url, token, splits)
+        listed = with_options(list(tasks) if tasks is not None else offer.tasks(splits), reset_fields or {})
         wanted = rollouts(_playable(listed, task_ids, narrow, coworker_model is not None), k, shard)
         keys = [done_key(task, trial, surface, max_seconds, agent) for task, trial in wanted]
         earlier = _earlier(folder, set(keys))
@@ -112,15 +116,6 @@ def _writable(out: str | os.PathLike[str]) -> Path:
             f"{folder} cannot hold records ({error.strerror}); name a folder that can be written"
         ) from error
     return folder
-
-
-def _listed(url: str, token: str | None, splits: Sequence[str]) -> list[Task]:
-    """The tasks of the splits as a run plays them, each with its split."""
-    tasks: list[Task] = []
-    for split in dict.fromkeys(splits):
-        rows = completed(catalog.tasks(url, split, token), split)
-        tasks += [{**task, "split": task.get("split") or split} for task in rows]
-    return tasks
 
 
 def _playable(

@@ -119,7 +119,7 @@ class Session:
         self._graded: Graded | None = None
 
     def reset(
-        self, task_id: str, max_seconds: int | None = None, coworkers: bool = False, **options: Any
+        self, task_id: str | None, max_seconds: int | None = None, coworkers: bool = False, **options: Any
     ) -> dict[str, Any]:
         """Begin an episode of the task and return its first observation; an episode that still runs is abandoned.
 
@@ -136,7 +136,7 @@ class Session:
             data = {name: value for name, value in sent.items() if value is not None} | {"episode_id": episode_id}
             reply = self._dialogue.ask({"type": "reset", "data": data}, "observation", self._deadlines.reset_s)
             self._dialogue.episode_id = episode_id
-            self._journal = Journal(task_id, options, max_seconds)
+            self._journal = Journal(task_id or "", options, max_seconds)
             if reply.get("done"):
                 self._journal.end(reply, "done")
             tools = reply.get("tools")
@@ -146,21 +146,23 @@ class Session:
     def tools(self) -> list[wire.Tool]:
         """The tools as the session itself lists them; none where its actions are no tool calls."""
         with self._dialogue.call():
-            if self._server.tools is not None:
-                return self._server.tools
-            try:
-                frame = {"type": "step", "data": {"type": "list_tools"}}
-                reply = self._dialogue.ask(frame, "observation", self._step_limit(None))
-            except EnvError:
-                if not self._server.plain:
-                    raise
-                listed: Any = []
-            else:
-                listed = wire.observed(reply).get("tools")
-            tools = wire.tools(listed if isinstance(listed, list) else [])
-            if self._server.plain:  # it may count the asking as a step, so it is asked once
-                self._server.tools = tools
-            return tools
+            if not self._server.plain:
+                return wire.tools(self._list_tools())
+            if self._server.tools is None:  # it may count the asking as a step, so it is asked once
+                self._server.tools = wire.tools(self._list_tools())
+            return self._server.tools
+
+    def _list_tools(self) -> list[Any]:
+        try:
+            frame = {"type": "step", "data": {"type": "list_tools"}}
+            listed = wire.observed(self._dialogue.ask(frame, "observation", self._step_limit(None))).get("tools")
+        except EnvError:
+            if not self._server.plain:
+                raise
+            frame = {"type": "mcp", "data": {"jsonrpc": "2.0", "id": 1, "method": "tools/list", "params": {}}}
+            result = self._dialogue.ask(frame, "mcp", self._step_limit(None)).get("result")
+            listed = result.get("tools") if isinstance(result, dict) else None
+        return listed if isinstance(listed, list) else []
 
     def step(self, tool: str, arguments: dict[str, Any], *, timeout_s: float | None = None) -> wire.Step:
         """Call a tool; its observation, the reward so far (None: none yet) and whether the episode is over."""

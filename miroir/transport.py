@@ -30,6 +30,7 @@ PING_INTERVAL_S = 20.0
 PING_TIMEOUT_S = 60.0  # a trainer that holds the interpreter for half a minute answers late, and is alive
 CLOSE_TIMEOUT_S = 2.0
 KEEPALIVE = {"TCP_KEEPIDLE": 10, "TCP_KEEPINTVL": 3, "TCP_KEEPCNT": 3, "TCP_USER_TIMEOUT": 15_000}  # s, and ms the last
+_LARGE = 1_048_576  # bytes of a frame that are more than some servers take
 _BUFFERED = 65_536  # bytes that the socket's buffer takes without a reader at the other end
 _INTERRUPTED = "a call on it was interrupted while its reply was owed"
 
@@ -96,6 +97,8 @@ class Transport:
                 fault = self._broken(error, timeout_s)
                 if fault is None:
                     raise
+                if isinstance(fault, LinkClosed) and len(data) > _LARGE:
+                    fault = LinkClosed(f"{fault}, after {len(data):,} bytes, which may be more than it takes")
                 raise fault from error
             self._owed = False
             return reply

@@ -33,7 +33,7 @@ catalog coworkers records notes
 agents
 void report
 episode jobs
-workers crew calibrate review derive check
+workers crew calibrate review derive check offer
 run trl
 demo
 cli

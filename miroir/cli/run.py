@@ -28,6 +28,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     what.add_argument("--split", action="append", metavar="S", help="a split (default: train); may be repeated")
     what.add_argument("--tasks", metavar="FILE", help="a file of tasks, one JSON object a line, in place of a split")
     what.add_argument("--episodes", type=int, metavar="N", help="N episodes of an environment that lists no tasks")
+    what.add_argument("--reset-field", action="append", metavar="F[=OPTION]", help="a field of tasks that resets take")
     what.add_argument("--task", action="append", default=[], metavar="ID", help="only this task; may be repeated")
     what.add_argument(
         "--calibration", metavar="FILE", help="only tasks that this calibration file classes as --keep says"
@@ -72,6 +73,7 @@ def command(args: argparse.Namespace) -> int:
             splits=args.split or ("train",),
             tasks=tasks,
             task_ids=args.task,
+            reset_fields=_reset_fields(args),
             narrow=_calibrated(args),
             k=args.k,
             concurrency=args.concurrency,
@@ -106,6 +108,11 @@ def _tasks(args: argparse.Namespace) -> Sequence[Task] | None:
     if args.tasks is not None:
         return read_tasks(args.tasks)
     return None if args.episodes is None else numbered(args.episodes)
+
+
+def _reset_fields(args: argparse.Namespace) -> dict[str, str]:
+    pairs = [text.partition("=") for text in args.reset_field or []]
+    return {name: option or name for name, _, option in pairs}
 
 
 def _agent(args: argparse.Namespace) -> Agent:
