@@ -8,7 +8,7 @@ from .node import Node
 
 CHAIN_HANDOVERS = 8
 CHAIN_S = 30.0
-CHAIN_JITTER = (1.0, 1.25)  # so that processes do not let go of all they have at the same moment
+CHAIN_JITTER = (1.0, 1.4)  # so that processes do not let go of all they have at the same moment
 WANTED_S = 5.0
 REST_S = (0.15, 0.3)  # how long a container that was let go is left to others
 UNKNOWN = float("inf")  # what a container that does not say whether others wait has said

@@ -39,6 +39,7 @@ class Node:
     retry_at: float = NEVER  # a fault is not looked at again before
     rests_until: float = NEVER  # it is left to others, or to come to itself, until then
     closed_at: float = NEVER  # when a session of ours on it was closed last
+    taken_at: float | None = None  # since when others have been seen to have it
     chain_until: float = NEVER  # until then its open connection may be handed on without a question
     chain_length: int = 0
     removed: bool = False

@@ -79,7 +79,7 @@ class Schedule:
         self.line = Line()
         self.held = 0  # sessions of ours that are open
         self._dice = dice or random.Random()
-        self._search = Search(self._dice, probe_rate, in_use_s=0.9 * chain_s)
+        self._search = Search(self._dice, probe_rate, in_use_s=0.98 * chain_s)
         self._quarantine = Quarantine(self._dice)
         self._chains = Chains(self._dice, chain_handovers, chain_s)
         self._probe_rate = probe_rate
@@ -217,6 +217,7 @@ class Schedule:
         node.tells = health.leased is not None
         if health.leased:
             spare = 0
+            self._others_have(node, now)
         elif node.tells:
             spare = max(1, (health.slots or 1) - (health.active or 0))
         else:
@@ -267,6 +268,7 @@ class Schedule:
         self._failed = 0
         node.slots = slots or node.slots
         node.seen_at = now
+        self._others_have(node, now)
         if now - node.closed_at < SETTLES_S:  # it has yet to notice that our last session is over
             node.seen_at, node.rests_until = NEVER, now + SETTLE_REST_S
         self._free(node, 0)
@@ -312,7 +314,7 @@ class Schedule:
             return
         node.held -= 1
         self.held -= 1
-        node.closed_at = now
+        node.closed_at, node.taken_at = now, None
         if fault:
             # Where they all go wrong it is not the container, and waiting longer would only put off saying so.
             node.unfit = node.unfit + 1 if any(not other.unfit for other in self.nodes.values()) else 1
@@ -341,8 +343,14 @@ class Schedule:
     def _free(self, node: Node, spare: int) -> None:
         node.spare = spare
         self._ready.pop(node.name, None)
+        if spare or node.held:
+            node.taken_at = None
         if spare and not node.removed:
             self._ready[node.name] = node
+
+    def _others_have(self, node: Node, now: float) -> None:
+        if node.taken_at is None:
+            node.taken_at = now
 
     def _look_again(self, node: Node) -> None:
         node.seen_at = NEVER

@@ -1,7 +1,8 @@
 """The search for a free container: which one to ask next, and how many at once. Pure.
 
 A scan looks at every container once, ever more of them at the same time while none is free. After it, at a bounded
-rate, the one that was not seen for longest is asked; one that we have just let go is thought to be in use for a while.
+rate, the one that was not seen for longest is asked; one that others have just taken is thought to be in use for a
+while. The rate is the same for each container in every process: one that holds half of them asks half as often.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ SMOOTHING = 0.1
 MAX_WINDOW = 256
 MAX_PROBES = 1024
 ASKED_AGAIN_S = 0.03  # one container is asked for its health at most this often
-IN_USE_WEIGHT = 0.25  # how much the time without a look counts for one that others have just taken
+IN_USE_WEIGHT = 0.1  # how much the time without a look counts for one that others have just taken
 LOOK_S = 0.05  # how often it is looked whether any may be asked
 TRIED_AGAIN_S = 0.25  # one whose health says nothing is tried by a handshake at most this often
 
@@ -105,19 +106,24 @@ class Search:
 
     def _overdue(self, now: float, nodes: Collection[Node]) -> list[Node]:
         """The one whose look is longest overdue, if any may be looked at; sets when there may be another."""
-        first, longest, soonest = None, -1.0, now + LOOK_S
+        first, longest, soonest, others = None, -1.0, now + LOOK_S, 0
         for node in nodes:
+            others += not node.full
             if node.spare or not node.askable:
                 continue
             due = _due_at(node)
             if due > now:
                 soonest = min(soonest, due)
                 continue
-            unseen = (now - node.seen_at) * (IN_USE_WEIGHT if now - node.closed_at < self._in_use_s else 1.0)
+            in_use = node.taken_at is not None and now - node.taken_at < self._in_use_s
+            unseen = (now - node.seen_at) * (IN_USE_WEIGHT if in_use else 1.0)
             if unseen > longest:
                 first, longest = node, unseen
-        self._next_at = soonest if first is None else now + self._dice.uniform(*PACE_JITTER) / self._rate
-        return [] if first is None else [first]
+        if first is None:
+            self._next_at = soonest
+            return []
+        self._next_at = now + self._dice.uniform(*PACE_JITTER) / self._rate * len(nodes) / others
+        return [first]
 
     def _shuffled(self, nodes: Iterable[Node]) -> list[Node]:
         listed = list(nodes)

@@ -810,7 +810,7 @@ class TestFairness:
         """A container is asked whether others wait only after 8 hand-overs and 30 s, whichever comes last."""
         made, url = self.held()
         early = [made.release(url, CHAIN_S - 1, reusable=True)[0] for _ in range(20)]
-        late, _ = made.release(url, 1.25 * CHAIN_S, reusable=True)
+        late, _ = made.release(url, 1.4 * CHAIN_S, reusable=True)
 
         assert early == [Release.HAND_OVER] * 20
         assert late is Release.ASK
@@ -836,11 +836,11 @@ class TestFairness:
         """After a question that found nobody, the container is handed on for another 30 s."""
         made, url = self.held(chain_handovers=1, chain_s=10.0)
         made.release(url, 1.0, reusable=True)
-        made.release(url, 13.0, reusable=True, wanted_s=None, asked=True)
+        made.release(url, 14.1, reusable=True, wanted_s=None, asked=True)
 
-        assert made.release(url, 14.0, reusable=True)[0] is Release.HAND_OVER
-        assert made.release(url, 22.9, reusable=True)[0] is Release.HAND_OVER
-        assert made.release(url, 25.6, reusable=True)[0] is Release.ASK
+        assert made.release(url, 14.2, reusable=True)[0] is Release.HAND_OVER
+        assert made.release(url, 24.0, reusable=True)[0] is Release.HAND_OVER
+        assert made.release(url, 28.2, reusable=True)[0] is Release.ASK
 
     def test_a_container_let_go_is_left_to_others_for_a_moment(self) -> None:
         """It is neither asked nor opened for a jittered moment, then asked first."""

@@ -154,3 +154,37 @@ def test_stop_forgets_who_was_asked(search: Search) -> None:
     search.stop()
 
     assert asked(search, 2.0, 1, nodes) == nodes
+
+
+def test_what_others_have_just_taken_is_asked_more_rarely() -> None:
+    """Whoever takes a container keeps it for a while, so that the others are looked at sooner."""
+    search = Search(random.Random(1), 100.0, in_use_s=30.0)
+    nodes = containers(10)
+    for node in nodes[:9]:
+        node.taken_at = 0.0
+    times: dict[str, int] = {}
+    for tick in range(1000):
+        now = 1.0 + tick / 100
+        for node in asked(search, now, 1, nodes):
+            times[node.url] = times.get(node.url, 0) + 1
+            search.answered(node, now)
+            node.seen_at = now
+
+    assert times[nodes[9].url] > 3 * max(times[node.url] for node in nodes[:9])
+    assert len(times) == 10
+
+
+def test_the_pace_is_the_same_for_each_container_in_every_process(search: Search) -> None:
+    """A process that holds three quarters of the fleet asks a quarter as often."""
+    nodes = containers(16)
+    for node in nodes[:12]:
+        node.held = 1
+    count = 0
+    for tick in range(1000):
+        now = 1.0 + tick / 100
+        for node in asked(search, now, 1, nodes):
+            count += 1
+            search.answered(node, now)
+            node.seen_at = now
+
+    assert 190 <= count <= 260
