@@ -26,7 +26,7 @@ class Measured(NamedTuple):
 
     `calls` counts the tool calls, `key` is a digest of them alone, and `exponents` says whether a number in them may
     have one. `prompt` is a digest of what the model was told before it spoke, whatever the day, and of its tools;
-    `marks` are digests of each message, where they were asked for.
+    `marks` are digests of the messages, where each is measured.
     """
 
     sizes: list[int]
@@ -51,34 +51,28 @@ class Yardstick:
         """The tokens of a size, rounded up."""
         return -(-size // self._share)
 
-    def measure(self, spoken: Conversation, *, marks: bool = False) -> Measured:
-        """The conversation's sizes and digests; `marks` adds one of each message."""
-        digest = hashlib.blake2b(digest_size=16)
-        sizes: list[int] = []
-        marked: list[int] = []
-        count = 0
-        exponents = False
-        for at, message in enumerate(spoken.messages):
-            text = message["content"]
-            called = message.get("tool_calls")
-            if called:
-                calls = canonical([call["function"] for call in called])
-                digest.update(calls)
-                text += calls.decode(errors="surrogatepass")
-                count += len(called)
-                exponents = exponents or has_exponent(calls)
-            text += message.get("reasoning_content", "")
-            sizes.append(self._size(text))
-            if marks:
-                marked.append(hash((message["role"], _TODAY.sub("", text) if at < spoken.opening else text)))
+    def measure(self, spoken: Conversation, *, each: bool) -> Measured:
+        """The conversation's sizes and digests.
+
+        `each` measures and marks every message; without it, which is faster, the size of all calls is in the
+        assistant's first message.
+        """
+        messages = spoken.messages
+        calls = [[call["function"] for call in message.get("tool_calls", ())] for message in messages]
+        called = canonical(calls)
+        texts = [message["content"] + message.get("reasoning_content", "") for message in messages]
+        if each:
+            texts = [text + _text(canonical(made)) if made else text for text, made in zip(texts, calls, strict=True)]
+        elif texts:
+            texts[spoken.opening] += _text(called)
         return Measured(
-            sizes=sizes,
+            sizes=[self._size(text) for text in texts],
             tools=self._tool_size(spoken.tools),
-            calls=count,
-            exponents=exponents,
-            key=digest.digest(),
+            calls=sum(map(len, calls)),
+            exponents=has_exponent(called),
+            key=_digest(called),
             prompt=prompt_digest(spoken),
-            marks=tuple(marked),
+            marks=_marks(spoken, texts) if each else (),
         )
 
     def _tool_size(self, tools: Toolset) -> int:
@@ -90,7 +84,23 @@ class Yardstick:
 def prompt_digest(spoken: Conversation) -> bytes:
     """A digest of what the model was told before it spoke, whatever the day, and of its tools."""
     told = [(message["role"], _TODAY.sub("", message["content"])) for message in spoken.messages[: spoken.opening]]
-    return hashlib.blake2b(canonical([told, spoken.tools.digest]), digest_size=16).digest()
+    return _digest(canonical([told, spoken.tools.digest]))
+
+
+def _marks(spoken: Conversation, texts: Sequence[str]) -> tuple[int, ...]:
+    """A digest of each message, whatever the day; equal within this process alone."""
+    return tuple(
+        hash((message["role"], _TODAY.sub("", text) if at < spoken.opening else text))
+        for at, (message, text) in enumerate(zip(spoken.messages, texts, strict=True))
+    )
+
+
+def _digest(data: bytes) -> bytes:
+    return hashlib.blake2b(data, digest_size=16).digest()
+
+
+def _text(data: bytes) -> str:
+    return data.decode(errors="surrogatepass")
 
 
 def histogram(lengths: Sequence[int]) -> dict[str, Any]:

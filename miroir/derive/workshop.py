@@ -35,6 +35,7 @@ class Workshop:
         self.yardstick = Yardstick(options.tokenizer)
         self.redaction = Redaction(options.redact)
         self.toolsets = Toolsets(None if options.tools_file is None else read_tools(options.tools_file))
+        self._each = options.max_tokens is not None or format_.kind in (Kind.TURNS, Kind.PAIRS, Kind.TASKS)
         self.candidates: list[Candidate] = []
         self.graded: Counter[str] = Counter()  # by task
         self.successes: Counter[str] = Counter()
@@ -56,7 +57,7 @@ class Workshop:
         self._tally(record)
         self.gate.check_outcome(record)
         spoken = _SILENCE if self.format.kind is Kind.TABLE else self._spoken(record)
-        measured = self.yardstick.measure(spoken, marks=self.format.kind is Kind.PAIRS)
+        measured = self.yardstick.measure(spoken, each=self._each)
         example = Example(record, spoken, *self._ends(record, spoken, measured))
         try:
             rows = self.format.rows(example)
