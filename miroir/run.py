@@ -64,9 +64,7 @@ def run(
     With an `executor` its workers play, `concurrency` episodes at most at a time, and records are saved here. The agent
     is pickled for them; the fleet's token is not, and is read there from the variable that `token_env` names.
     """
-    if token is not None and (executor is not None or token_env is not None):
-        raise InvalidArgument("the token travels to no worker; put it into a variable, and name that as token_env")
-    token = token if token_env is None else secret_from(token_env)
+    token = _token(token, token_env, executor)
     _check(k, concurrency, retries, max_seconds, shard)
     folder = _writable(out)
     limits = deadlines or Deadlines()
@@ -93,6 +91,13 @@ def run(
         Crew(fleet, agent, setting, folder, jobs, retries, report, workers).play(concurrency, progress)
         report.stats = fleet.stats()
         return report
+
+
+def _token(token: str | None, token_env: str | None, executor: Executor | None) -> str | None:
+    """The fleet's token; InvalidArgument where it would have to travel by value, or is given twice."""
+    if token is not None and (executor is not None or token_env is not None):
+        raise InvalidArgument("the token travels to no worker; put it into a variable, and name that as token_env")
+    return token if token_env is None else secret_from(token_env)
 
 
 def _check(k: int, concurrency: int, retries: int, max_seconds: int | None, shard: tuple[int, int] | None) -> None:
