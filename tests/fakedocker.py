@@ -22,7 +22,7 @@ from pathlib import Path
 
 STATE = Path(sys.argv[1]) if len(sys.argv) > 1 else Path()
 VALUED = {"--name", "--label", "-p", "--publish", "-v", "--mount", "--env", "--env-file", "--memory", "--cpus",
-          "--network", "--filter", "--format", "--tail", "--time", "--since", "--until"}  # fmt: skip
+          "--network", "--filter", "--format", "--tail", "-t", "--since", "--until"}  # fmt: skip
 
 
 def fail(text: str, code: int = 1) -> None:

@@ -70,6 +70,10 @@ class Pool:
                 return
             self._file_urls()
             self._keeper.start()
+        except ContainerPoolError:
+            self.stop()
+            if not self._cancelled:  # else it only says that what was being prepared was given up
+                raise
         except BaseException:
             self.stop()
             raise

@@ -86,8 +86,9 @@ def test_a_pool_is_scaled_during_a_run(swarm: Daemon, tmp_path: Path) -> None:
     with Pool(used, n=6, urls_file=path) as pool:
         assert len({url.rpartition(":")[2] for url in read_urls(path)}) == 6
         running = Running(path, tmp_path / "traces", count=24, pause_s=0.2)
+        assert until(lambda: playing(pool.urls), 90.0)
         assert main(["pool", "--scale", used.pool_id, "10"]) == 0
-        assert until(lambda: len(read_urls(path)) == 10, 60.0)
+        assert until(lambda: len(read_urls(path)) == 10, 90.0)
         began = time.monotonic()
         swarm("service", "scale", "--detach", f"miroir-{used.pool_id}=3")
         assert until(lambda: len(read_urls(path)) == 3, 10.0)
@@ -130,7 +131,7 @@ def test_the_tasks_of_a_dead_node_come_back_on_the_other(
         there = [url for url in pool.urls if f"//{machines[1]}:" in url]
         assert len(there) == 2
         running = Running(path, tmp_path / "traces", count=12, pause_s=0.5)
-        assert until(lambda: playing(there) == there)
+        assert until(lambda: playing(there) == there, 90.0)
         lag = Lag(swarm, f"miroir-{used.pool_id}", path, machines[1])
         looking = Thread(target=lag.look)
         looking.start()
@@ -184,7 +185,8 @@ def test_a_pool_on_swarm_is_stopped_by_its_id_and_swept(
 ) -> None:
     """Adopted when its process is gone, and then kept from the sweep; removed by its id, or by the next pool."""
     used = engine()
-    Pool(used, n=1).start()
+    first = Pool(used, n=1)
+    first.start()
     monkeypatch.setattr("miroir.pool.owner.Owner.is_dead", lambda owner: True)
     adopted, n = control.adopt(used.pool_id, timing=TIMING)
     monkeypatch.undo()
@@ -195,4 +197,4 @@ def test_a_pool_on_swarm_is_stopped_by_its_id_and_swept(
         with pytest.raises(ContainerPoolError, match="belongs to the running process"):
             control.stop_pool(used.pool_id, force=True)
     assert swarm("service", "ls", "--quiet") == ""
-    used.stop()
+    first.stop()

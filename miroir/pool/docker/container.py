@@ -67,7 +67,7 @@ class DockerContainer(Container):
     def stop(self, patient: Callable[[], bool]) -> None:
         with contextlib.suppress(ContainerPoolError):  # out of patience, or the daemon is away
             if not self.ended():
-                self._docker.call("stop", "--time", _DAYS_S, self.id, given_up=lambda: not patient())
+                self._docker.call("stop", "-t", _DAYS_S, self.id, given_up=lambda: not patient())
         try:
             done = self._docker.call("rm", "--force", "--volumes", self.id)
         except ContainerPoolError as error:

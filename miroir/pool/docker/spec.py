@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ipaddress
 import json
 import os
 from collections.abc import Iterator
@@ -40,6 +41,10 @@ class ContainerSpec:
             raise InvalidArgument(f"{self.image!r} is not the name of an image; write name:tag")
         if not 1 <= self.port <= 65535:
             raise InvalidArgument(f"{self.port} is not a port; name one from 1 to 65535")
+        if not _is_address(self.address):
+            raise InvalidArgument(
+                f"{self.address!r} is no address to reach a container at; name an IPv4 address of this machine"
+            )
         if self.network in {"host", "none"}:
             raise InvalidArgument(
                 f"the network {self.network!r} gives a container no port of its own; name a bridge network"
@@ -96,6 +101,13 @@ class ContainerSpec:
         yield from self.options
         yield self.image
         yield from self.args
+
+
+def _is_address(text: str) -> bool:
+    try:
+        return not ipaddress.IPv4Address(text).is_unspecified
+    except ValueError:
+        return False
 
 
 def _optional(option: str, value: str | None) -> tuple[str, ...]:
