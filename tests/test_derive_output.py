@@ -103,6 +103,17 @@ def test_what_exists_is_not_replaced(tmp_path: Path) -> None:
     assert len(rows(out)) == 1
 
 
+def test_an_old_validation_file_does_not_outlive_its_split(tmp_path: Path) -> None:
+    """Rows that were held out before, and are trained on now, do not stand beside the new ones."""
+    traces = saved(tmp_path, records())
+    derive([traces], "sft", tmp_path / "rows.jsonl", Options(validation=0.3))
+    assert (tmp_path / "rows.validation.jsonl").exists()
+
+    derive([traces], "sft", tmp_path / "rows.jsonl", force=True)
+
+    assert not (tmp_path / "rows.validation.jsonl").exists()
+
+
 def test_a_folder_is_replaced_only_where_it_is_ours(tmp_path: Path) -> None:
     """A folder that holds anything but JSON lines files is never replaced."""
     traces = saved(tmp_path, [record()])
@@ -245,4 +256,6 @@ def test_a_damaged_trace_file_is_refused(tmp_path: Path, spoil: Callable[[str], 
 
     with pytest.raises(RecordError, match=r"traces.jsonl:1: "):
         derive([traces], "sft", tmp_path / "rows.jsonl")
-    assert derive([traces], "sft", tmp_path / "rows.jsonl", Options(skip_bad=True)).rows >= 1
+    report = derive([traces], "sft", tmp_path / "rows.jsonl", Options(skip_bad=True))
+    assert report.rows >= 1
+    assert any("1 bad line skipped" in note for note in report.notes)

@@ -19,7 +19,7 @@ from .card import card
 from .encoding import encoded
 from .formats import Format, Kind, format_named
 from .funnel import PAIR_STAGES, Funnel
-from .manifest import Report, notes, task_counts
+from .manifest import Report, lost, notes, task_counts
 from .measure import histogram
 from .options import Options
 from .output import Files, check_place, siblings
@@ -52,21 +52,21 @@ def derive(
     files = Files(force=force)
     if not dry_run:
         files.reserve([place, *beside.values()])
-    found = sources(traces)
-    with hashed(found) as digests, nullcontext() if dry_run else Spill(_existing(place.parent)) as spill:
+    found, loaded = sources(traces), LoadReport()
+    spilling = nullcontext() if dry_run else Spill(_existing(place.parent))
+    with hashed(found) as digests, files.published(), spilling as spill:
         workshop = Workshop(format_, options, spill)
-        for record in load(found, require=KEYS, skip_bad=options.skip_bad, report=LoadReport()):
+        for record in load(found, require=KEYS, skip_bad=options.skip_bad, report=loaded):
             workshop.take(record)
         chosen = _chosen(workshop, format_, options)
         if not chosen.units:
             raise RecordError(f"nothing is left: {'; '.join(funnel.sentence() for funnel in chosen.funnels)}")
         held_out = validation_tasks((unit.task_id for unit in chosen.units), options.validation, options.seed)
-        inputs = digests()
-        if spill is None:
-            return _report(workshop, chosen, held_out, inputs, {})
-        with files.published():
+        written: dict[str, int] = {}
+        if spill is not None:
             written = _write(files, format_, chosen.units, held_out, [place, beside["validation"]], spill)
-            report = _report(workshop, chosen, held_out, inputs, written)
+        report = _report(workshop, chosen, held_out, digests(), written, loaded)
+        if spill is not None:
             named = report.named()
             files.text(beside["manifest"], json.dumps(named.manifest(), indent=2, ensure_ascii=False) + "\n")
             files.text(beside["card"], card(named, place.name))
@@ -168,7 +168,12 @@ def _write(
 
 
 def _report(
-    workshop: Workshop, chosen: Chosen, held_out: set[str], inputs: dict[str, str | None], written: dict[str, int]
+    workshop: Workshop,
+    chosen: Chosen,
+    held_out: set[str],
+    inputs: dict[str, str | None],
+    written: dict[str, int],
+    loaded: LoadReport,
 ) -> Report:
     lengths = histogram([length for unit in chosen.units for length in unit.lengths])
     format_, options = workshop.format, workshop.options
@@ -188,7 +193,7 @@ def _report(
         unit=workshop.yardstick.unit,
         near=near,
         redacted=workshop.redaction.count,
-        notes=notes(format_, chosen.funnels, lengths, near, workshop.toolsets.seen),
+        notes=[*lost(loaded), *notes(format_, chosen.funnels, lengths, near, workshop.toolsets.seen)],
         sources=Counter(unit.source for unit in chosen.units),
     )
 

@@ -10,6 +10,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
+from ..records import Report as LoadReport
 from .exclusion import Near
 from .formats import Format, Kind
 from .funnel import Funnel
@@ -108,6 +109,13 @@ def notes(
     if toolsets > 1:
         told.append(f"note: the records show {toolsets} different lists of tools; each row keeps its own")
     return told
+
+
+def lost(loaded: LoadReport) -> list[str]:
+    """What of the inputs was no record of its own: damaged lines, half-written ones, duplicates."""
+    if loaded.bad or loaded.torn or loaded.duplicates or loaded.voided:
+        return [f"note: {loaded}"]
+    return []
 
 
 def task_counts(

@@ -86,10 +86,16 @@ class Files:
 
     def __init__(self, *, force: bool) -> None:
         self._force = force
-        self._waiting: dict[Path, Path] = {}  # the place of each temporary file
+        self._reserved: list[Path] = []
+        self._waiting: dict[Path, Path] = {}  # the temporary file of each place
 
     def reserve(self, places: Sequence[Path]) -> None:
-        """InvalidArgument where something is in the way."""
+        """InvalidArgument where something is in the way.
+
+        What is there goes when the files are published, also where nothing new comes: rows of an earlier split must
+        not stand beside those of another.
+        """
+        self._reserved = list(places)
         for place in places:
             if not place.exists():
                 continue
@@ -103,15 +109,16 @@ class Files:
         """Put the files in their places where the body succeeds, and leave nothing where it fails."""
         try:
             yield
+            for place in self._reserved:
+                if place.is_dir() or place not in self._waiting:
+                    _remove(place)
             for place, temporary in self._waiting.items():
-                if place.is_dir():
-                    shutil.rmtree(place)
                 temporary.replace(place)
         except OSError as error:
             raise RecordError(f"the output was not written: {error}; free or name another disk") from error
         finally:
             for temporary in self._waiting.values():
-                shutil.rmtree(temporary) if temporary.is_dir() else temporary.unlink(missing_ok=True)
+                _remove(temporary)
 
     def temporary(self, place: Path) -> Path:
         """Where to write the file that is to be at `place`."""
@@ -150,6 +157,13 @@ def siblings(place: Path) -> Mapping[str, Path]:
         "manifest": place.with_name(f"{stem}.manifest.json"),
         "card": place.with_name(f"{stem}.card.md"),
     }
+
+
+def _remove(path: Path) -> None:
+    if path.is_dir():
+        shutil.rmtree(path)
+    else:
+        path.unlink(missing_ok=True)
 
 
 def _sink(place: Path, path: Path, format_: Format) -> Sink:
