@@ -18,7 +18,7 @@ SCRIPTS = (
     *("dom", "data", "state", "filter", "chips", "values", "notes", "align", "virtual", "charts"),
     *("noteform", "grade", "steps", "episode", "compare", "tasks", "failures", "reviews", "keys", "main"),
 )
-STYLES = ("base", "lists", "episode")
+STYLES = ("base", "marks", "lists", "charts", "episode", "compare")
 
 
 def page(index: dict[str, Any], blobs: Iterable[bytes], *, connect: bool = False) -> Iterator[str]:

@@ -64,14 +64,16 @@ def test_axe_finds_nothing_serious(dressed: Tab, real_report: Path, places: dict
 
 def test_everything_can_be_done_with_keys(tab: Tab, real_report: Path, real_traces: Path) -> None:
     """A reviewer finds a failure, reads its steps, compares, judges and labels it, and goes on, all with keys."""
+    with Collection(real_traces) as collection:
+        failed = next(entry for entry in collection.entries if entry.outcome == "failure")
     page, press = tab.page, tab.page.keyboard.press
-    page.goto(real_report.as_uri())
+    page.goto(f"{real_report.as_uri()}#sort=name")
     page.wait_for_selector(".rows .chip")
     press("/")
-    page.keyboard.type("triage-by-rules-44")
+    page.keyboard.type(failed.episode_id)
     press("Escape")
     press("j")
-    assert page.evaluate("document.activeElement.textContent") == "triage-by-rules-44"
+    assert page.evaluate("document.activeElement.textContent") == failed.task_id
     press("Enter")
     page.wait_for_selector(".step")
     press("j")

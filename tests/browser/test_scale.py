@@ -11,7 +11,7 @@ from miroir.review import Collection, Settings, Written, budget, write_report
 EPISODES = 10_000
 FRAME_MS = 100
 ROWS = 300
-TRIES = 3  # a machine that does other things may hold a frame up; one clean run shows that the page does not
+TRIES = 5  # a machine that does other things may hold a frame up; one clean run shows that the page does not
 
 # Scroll through the list and report the longest time between two frames and the most rows that were in the document.
 SCROLL = """async () => {

@@ -48,7 +48,7 @@ function matches(a, b) {
     }
   }
   const found = [];
-  for (let i = 0, j = 0; i < a.length && j < b.length; ) {
+  for (let i = 0, j = 0; i < a.length && j < b.length;) {
     const at = i * width + j;
     const value = worth(a[i], b[j]);
     if (value && best[at] === best[at + width + 1] + value) found.push([i++, j++]);

@@ -16,7 +16,8 @@ const chartsView = {
     const shown = filtered();
     const box = document.querySelector(".charts");
     if (!shown.length) return fill(box, nothing());
-    if (INDEX.blind && rows.some(notes.hidden)) return fill(box, h("p", { class: "empty" }, "Charts are shown when every grade is judged."));
+    if (INDEX.blind && rows.some(notes.hidden))
+      return fill(box, h("p", { class: "empty" }, "Charts are shown when every grade is judged."));
     return fill(
       box,
       strips(shown),
@@ -31,8 +32,26 @@ function chart(title, what, drawing, head, body, kind = "") {
   const table = h(
     "table",
     { class: "numbers" },
-    h("thead", {}, h("tr", {}, head.map((name) => h("th", { scope: "col" }, name)))),
-    h("tbody", {}, body.map((cells) => h("tr", {}, cells.map((cell) => h("td", {}, cell))))),
+    h(
+      "thead",
+      {},
+      h(
+        "tr",
+        {},
+        head.map((name) => h("th", { scope: "col" }, name)),
+      ),
+    ),
+    h(
+      "tbody",
+      {},
+      body.map((cells) =>
+        h(
+          "tr",
+          {},
+          cells.map((cell) => h("td", {}, cell)),
+        ),
+      ),
+    ),
   );
   return h(
     "section",
@@ -40,7 +59,12 @@ function chart(title, what, drawing, head, body, kind = "") {
     h("h2", {}, title),
     h("p", { class: "muted" }, what),
     drawing,
-    h("details", {}, h("summary", {}, "Numbers"), h("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": `Numbers of ${title}` }, table)),
+    h(
+      "details",
+      {},
+      h("summary", {}, "Numbers"),
+      h("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": `Numbers of ${title}` }, table),
+    ),
   );
 }
 
@@ -57,7 +81,9 @@ function chartWidth() {
 /** Each task a line, each rollout a dot at its reward, a tick at the mean. */
 function strips(shown) {
   const graded = tasks.map((task) => ({ task, rows: shown.filter((row) => row.task === task && row.reward !== null) }));
-  const lines = graded.filter((line) => line.rows.length).sort((a, b) => mean(a.rows, "reward") - mean(b.rows, "reward"));
+  const lines = graded
+    .filter((line) => line.rows.length)
+    .sort((a, b) => mean(a.rows, "reward") - mean(b.rows, "reward"));
   const all = lines.flatMap((line) => line.rows.map((row) => row.reward));
   const least = Math.min(0, ...extremes(all));
   const most = Math.max(1, ...extremes(all));
@@ -72,15 +98,36 @@ function strips(shown) {
     return [
       g("text", { x: start - 10, y: y + 4, class: "label end" }, shortened(task.id, Math.floor(start / 7))),
       g("line", { x1: start, x2: width - 12, y1: y, y2: y, class: "rule" }),
-      group.map((row) => g("circle", { cx: x(row.reward), cy: y, r: 4.5, class: `dot ${look(row)}` }, g("title", {}, `${task.id}, ${rollout(row)}: ${digits(row.reward)}`))),
+      group.map((row) =>
+        g(
+          "circle",
+          { cx: x(row.reward), cy: y, r: 4.5, class: `dot ${look(row)}` },
+          g("title", {}, `${task.id}, ${rollout(row)}: ${digits(row.reward)}`),
+        ),
+      ),
       g("line", { x1: middle, x2: middle, y1: y - 7, y2: y + 7, class: "tick" }),
     ];
   });
-  const axis = [least, (least + most) / 2, most].map((value) => g("text", { x: x(value), y: height - 6, class: "label middle" }, digits(value)));
+  const axis = [least, (least + most) / 2, most].map((value) =>
+    g("text", { x: x(value), y: height - 6, class: "label middle" }, digits(value)),
+  );
   const rest = lines.length - drawn.length;
-  const what = `A dot a rollout, a tick at the mean; lowest first${rest > 0 ? `; the ${digits(rest)} highest tasks are only in the numbers` : ""}.`;
-  const numbers = lines.map(({ task, rows: group }) => [task.id, group.length, digits(mean(group, "reward")), group.map((row) => digits(row.reward)).join(" ")]);
-  return chart("Reward by task", what, canvas(height, `Rewards of ${many(drawn.length, "task")}`, shapes, axis), ["task", "graded", "mean", "rewards"], numbers, "tall");
+  const highest = rest > 0 ? `; the ${digits(rest)} highest tasks are only in the numbers` : "";
+  const what = `A dot a rollout, a tick at the mean; lowest first${highest}.`;
+  const numbers = lines.map(({ task, rows: group }) => [
+    task.id,
+    group.length,
+    digits(mean(group, "reward")),
+    group.map((row) => digits(row.reward)).join(" "),
+  ]);
+  return chart(
+    "Reward by task",
+    what,
+    canvas(height, `Rewards of ${many(drawn.length, "task")}`, shapes, axis),
+    ["task", "graded", "mean", "rewards"],
+    numbers,
+    "tall",
+  );
 }
 
 function extremes(values) {
@@ -95,10 +142,13 @@ function shortened(text, most) {
 
 /** Rows by a number, stacked by outcome; the last bin holds the longest twentieth. */
 function histogram(title, name, shown, written) {
-  const values = shown.map((row) => row[name]).filter((value) => value !== null).sort((a, b) => a - b);
+  const values = shown
+    .map((row) => row[name])
+    .filter((value) => value !== null)
+    .sort((a, b) => a - b);
   const whole = name === "steps";
   const top = values.length ? values[Math.floor((values.length - 1) * 0.95)] : 1;
-  const least = whole ? values[0] ?? 0 : 0;
+  const least = whole ? (values[0] ?? 0) : 0;
   const width = whole ? Math.max(1, Math.ceil((top - least + 1) / BINS)) : (top - least) / BINS || 1;
   const count = whole ? Math.ceil((top - least + 1) / width) : BINS;
   const bins = Array.from({ length: count }, (_, at) => ({ from: least + at * width, rows: [] }));
@@ -106,9 +156,16 @@ function histogram(title, name, shown, written) {
     if (row[name] === null) continue;
     bins[Math.min(count - 1, Math.max(0, Math.floor((row[name] - least) / width)))].rows.push(row);
   }
-  const labels = bins.map((bin, at) => `${written(bin.from)}${at === count - 1 && values.at(-1) >= bin.from + width ? "+" : ""}`);
+  const labels = bins.map(
+    (bin, at) => `${written(bin.from)}${at === count - 1 && values.at(-1) >= bin.from + width ? "+" : ""}`,
+  );
   const middle = values.length ? written(values[Math.floor(values.length / 2)]) : "–";
-  return stacked(title, `Median ${middle}; the last bar holds all that is longer.`, bins.map((bin) => bin.rows), labels);
+  return stacked(
+    title,
+    `Median ${middle}; the last bar holds all that is longer.`,
+    bins.map((bin) => bin.rows),
+    labels,
+  );
 }
 
 /** Outcomes by when the episodes began: a burst of void is an outage. */
@@ -119,7 +176,11 @@ function overTime(shown) {
   const bins = Array.from({ length: BINS }, () => []);
   for (const [at, row] of timed) bins[Math.min(BINS - 1, Math.floor((at - first) / width))].push(row);
   const long = last - first > 36e5 * 24;
-  const clock = (at) => new Date(at).toISOString().slice(long ? 5 : 11, long ? 16 : 19).replace("T", " ");
+  const clock = (at) =>
+    new Date(at)
+      .toISOString()
+      .slice(long ? 5 : 11, long ? 16 : 19)
+      .replace("T", " ");
   const labels = bins.map((_, at) => (timed.length ? clock(first + at * width) : ""));
   const voids = timed.filter(([, row]) => row.outcome === "void").length;
   return stacked("Void over time", `${many(voids, "void episode")} of ${digits(timed.length)} (UTC).`, bins, labels);
@@ -136,14 +197,29 @@ function stacked(title, what, groups, labels) {
       const count = group.filter((row) => look(row) === kind).length;
       if (!count) return null;
       base -= y(count);
-      const bar = { x: LEFT + at * step + 1, y: base, width: Math.max(1, step - 2), height: y(count), class: `fill ${kind}` };
+      const bar = {
+        x: LEFT + at * step + 1,
+        y: base,
+        width: Math.max(1, step - 2),
+        height: y(count),
+        class: `fill ${kind}`,
+      };
       return g("rect", bar, g("title", {}, `${labels[at]}: ${digits(count)} ${kind}`));
     });
   });
-  const every = Math.max(1, Math.ceil((70 / step)));
-  const axis = labels.map((label, at) => (at % every || label === labels[at - every] ? null : g("text", { x: LEFT + at * step, y: HEIGHT - 6, class: "label" }, label)));
-  const scale = [0, most].map((count) => g("text", { x: LEFT - 6, y: HEIGHT - BOTTOM - y(count) + 4, class: "label end" }, digits(count)));
+  const every = Math.max(1, Math.ceil(70 / step));
+  const axis = labels.map((label, at) =>
+    at % every || label === labels[at - every]
+      ? null
+      : g("text", { x: LEFT + at * step, y: HEIGHT - 6, class: "label" }, label),
+  );
+  const scale = [0, most].map((count) =>
+    g("text", { x: LEFT - 6, y: HEIGHT - BOTTOM - y(count) + 4, class: "label end" }, digits(count)),
+  );
   const ground = g("line", { x1: LEFT, x2: width, y1: HEIGHT - BOTTOM, y2: HEIGHT - BOTTOM, class: "rule" });
-  const numbers = groups.map((group, at) => [labels[at], ...SHOWN.map((kind) => group.filter((row) => look(row) === kind).length)]);
+  const numbers = groups.map((group, at) => [
+    labels[at],
+    ...SHOWN.map((kind) => group.filter((row) => look(row) === kind).length),
+  ]);
   return chart(title, what, canvas(HEIGHT, title, ground, shapes, axis, scale), ["from", ...SHOWN], numbers);
 }

@@ -25,7 +25,11 @@ function chip(row, dim = false) {
   const graded = row.reward !== null && kind !== "unknown";
   const name = `${rollout(row)}: ${outcome(row)}${graded ? `, reward ${digits(row.reward)}` : ""}`;
   const marks = [dim ? "dim" : "", notes.reviewed(row) ? "reviewed" : ""].join(" ");
-  const element = h("a", { class: `chip ${kind} ${marks}`, href: episodeLink(row), "aria-label": name, title: name }, GLYPHS[kind]);
+  const element = h(
+    "a",
+    { class: `chip ${kind} ${marks}`, href: episodeLink(row), "aria-label": name, title: name },
+    GLYPHS[kind],
+  );
   if (graded) element.style.setProperty("--reward", Math.min(1, Math.max(0, row.reward)));
   return element;
 }
@@ -52,7 +56,9 @@ function reasonText([fault, error, ended]) {
 
 /** A bar of shares, one piece an outcome. */
 function outcomeBar(group) {
-  const counts = SHOWN.map((kind) => [kind, group.filter((row) => look(row) === kind).length]).filter(([, count]) => count);
+  const counts = SHOWN.map((kind) => [kind, group.filter((row) => look(row) === kind).length]).filter(
+    ([, count]) => count,
+  );
   const pieces = counts.map(([kind, count]) => {
     const piece = h("span", { class: kind });
     piece.style.flexGrow = count;

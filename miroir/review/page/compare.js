@@ -9,10 +9,20 @@ const compareView = {
     const [left, right] = (state.c ?? "").split(",").map((id) => byId.get(id));
     if (!left || !right) return fill(main, missing(state.c));
     if (left.page !== null) return location.replace(`${pageOf(left)}${location.hash}`);
-    if (notes.hidden(left) || notes.hidden(right)) return fill(main, this.head(left, right), h("p", { class: "empty" }, "Rollouts are compared when both are judged."));
+    if (notes.hidden(left) || notes.hidden(right))
+      return fill(
+        main,
+        this.head(left, right),
+        h("p", { class: "empty" }, "Rollouts are compared when both are judged."),
+      );
     const records = await Promise.all([recordOf(left), recordOf(right)]);
     if (state.c !== `${left.id},${right.id}`) return undefined;
-    if (records.includes(null)) return fill(main, this.head(left, right), h("p", { class: "empty" }, INDEX.left_out || "One of the two is on another page."));
+    if (records.includes(null))
+      return fill(
+        main,
+        this.head(left, right),
+        h("p", { class: "empty" }, INDEX.left_out || "One of the two is on another page."),
+      );
     fill(main, this.head(left, right), this.body(left, right, records));
     main.querySelector("h1").focus({ preventScroll: true });
     return scrollTo(0, 0);
@@ -26,14 +36,40 @@ const compareView = {
       { class: "episodehead" },
       h("p", { class: "crumbs" }, h("a", { href: link({}, listState()) }, "← List")),
       h("h1", { tabindex: "-1" }, left.task.id, " ", h("span", { class: "muted" }, "two rollouts")),
-      h("div", { class: "row" }, this.choice("A", left, (row) => pairLink(row, right)), this.choice("B", right, (row) => pairLink(left, row)), h("a", { class: "button", href: pairLink(right, left) }, "Swap")),
+      h(
+        "div",
+        { class: "row" },
+        this.choice("A", left, (row) => pairLink(row, right)),
+        this.choice("B", right, (row) => pairLink(left, row)),
+        h("a", { class: "button", href: pairLink(right, left) }, "Swap"),
+      ),
     );
   },
 
   choice(name, row, to) {
     const others = row.task.rows.filter((other) => other.blob !== null || other === row);
-    const options = others.map((other) => h("option", { value: other.at, selected: other === row }, `${rollout(other)}: ${outcome(other)}, ${many(other.steps, "step")}`));
-    return h("label", { class: "pick" }, h("b", { class: `side-${name}` }, name), " ", h("select", { onchange: (event) => { location.hash = to(rows[event.target.value]); } }, options));
+    const options = others.map((other) =>
+      h(
+        "option",
+        { value: other.at, selected: other === row },
+        `${rollout(other)}: ${outcome(other)}, ${many(other.steps, "step")}`,
+      ),
+    );
+    return h(
+      "label",
+      { class: "pick" },
+      h("b", { class: `side-${name}` }, name),
+      " ",
+      h(
+        "select",
+        {
+          onchange: (event) => {
+            location.hash = to(rows[event.target.value]);
+          },
+        },
+        options,
+      ),
+    );
   },
 
   body(left, right, records) {
@@ -43,12 +79,21 @@ const compareView = {
     const drawn = this.lines(found.slice(0, MOST_DRAWN), first, steps);
     const rest = found.length - MOST_DRAWN;
     return [
-      h("section", { class: "card summaryline", "aria-label": "In short" }, this.short(left, right, found, first, steps)),
+      h(
+        "section",
+        { class: "card summaryline", "aria-label": "In short" },
+        this.short(left, right, found, first, steps),
+      ),
       this.checks(left, right, records),
       h(
         "section",
         { class: "card", "aria-label": "Steps side by side" },
-        h("div", { class: "pairhead", "aria-hidden": "true" }, h("b", { class: "side-A" }, "A ", badge(left)), h("b", { class: "side-B" }, "B ", badge(right))),
+        h(
+          "div",
+          { class: "pairhead", "aria-hidden": "true" },
+          h("b", { class: "side-A" }, "A ", badge(left)),
+          h("b", { class: "side-B" }, "B ", badge(right)),
+        ),
         h("ol", { class: "pairs" }, drawn),
         rest > 0 ? h("p", { class: "muted" }, `${many(rest, "row")} more; open the episodes to read on.`) : null,
       ),
@@ -57,16 +102,30 @@ const compareView = {
 
   /** The finding in a sentence. */
   short(left, right, found, first, steps) {
-    const sides = `A is ${outcome(left)} after ${many(steps[0].length, "step")}, B ${outcome(right)} after ${steps[1].length}.`;
+    const [one, other] = steps.map((side) => many(side.length, "step"));
+    const sides = `A: ${outcome(left)}, ${one}. B: ${outcome(right)}, ${other}.`;
     if (first < 0) return h("p", {}, sides, " ", h("b", {}, "Every call is the same."));
     const equal = found.filter((row) => row.kind === "same").length;
-    return h("p", {}, sides, " ", h("b", {}, first ? `The first ${first === 1 ? "call is" : `${first} calls are`} the same; they part at step ${first + 1}.` : "They part at the first step."), ` ${many(equal, "call")} in all ${equal === 1 ? "is" : "are"} the same.`);
+    return h(
+      "p",
+      {},
+      sides,
+      " ",
+      h(
+        "b",
+        {},
+        first
+          ? `The first ${first === 1 ? "call is" : `${first} calls are`} the same; they part at step ${first + 1}.`
+          : "They part at the first step.",
+      ),
+      ` ${many(equal, "call")} in all ${equal === 1 ? "is" : "are"} the same.`,
+    );
   },
 
   /** The rows, long runs of equal calls folded, and the place where the paths part marked. */
   lines(found, first, steps) {
     const lines = [];
-    for (let at = 0; at < found.length; ) {
+    for (let at = 0; at < found.length;) {
       if (at === first) lines.push(this.parting(first, steps));
       let end = at;
       while (end < found.length && found[end].kind === "same") end += 1;
@@ -82,8 +141,24 @@ const compareView = {
 
   run(found, steps) {
     const [from, to] = [found[0], found.at(-1)];
-    const body = () => h("ol", { class: "pairs" }, found.map((row) => this.line(row, steps)));
-    return h("li", { class: "pair same run" }, opened([h("span", { class: "number" }, "="), h("span", { class: "tool" }, many(found.length, "equal call")), h("span", { class: "args" }, `steps ${from.left + 1} to ${to.left + 1}`)], body));
+    const body = () =>
+      h(
+        "ol",
+        { class: "pairs" },
+        found.map((row) => this.line(row, steps)),
+      );
+    return h(
+      "li",
+      { class: "pair same run" },
+      opened(
+        [
+          h("span", { class: "number" }, "="),
+          h("span", { class: "tool" }, many(found.length, "equal call")),
+          h("span", { class: "args" }, `steps ${from.left + 1} to ${to.left + 1}`),
+        ],
+        body,
+      ),
+    );
   },
 
   /** What each does first that the other does not. */
@@ -91,7 +166,12 @@ const compareView = {
     const [a, b] = steps.map((side) => side[at]);
     const next = (step) => (step ? `calls ${toolName(step)}` : "ends");
     const alike = a && b && toolName(a) === toolName(b);
-    return h("li", { class: "parting" }, h("b", {}, "They part here. "), alike ? `Both call ${toolName(a)}, with different arguments.` : `A ${next(a)}, B ${next(b)}.`);
+    return h(
+      "li",
+      { class: "parting" },
+      h("b", {}, "They part here. "),
+      alike ? `Both call ${toolName(a)}, with different arguments.` : `A ${next(a)}, B ${next(b)}.`,
+    );
   },
 
   line(row, steps) {
@@ -99,14 +179,27 @@ const compareView = {
     const b = row.right === null ? null : steps[1][row.right];
     if (row.kind === "same") return h("li", { class: "pair same" }, this.both(row, a, b));
     const differing = row.kind === "changed" ? differences(a, b) : null;
-    return h("li", { class: `pair ${row.kind}` }, this.side("A", row.left, a, differing), this.side("B", row.right, b, differing));
+    return h(
+      "li",
+      { class: `pair ${row.kind}` },
+      this.side("A", row.left, a, differing),
+      this.side("B", row.right, b, differing),
+    );
   },
 
   both(row, a, b) {
     const other = JSON.stringify(a.result) !== JSON.stringify(b.result) || errorText(a.error) !== errorText(b.error);
-    const body = () => [h("div", { class: "half" }, h("h3", {}, "A's result"), this.result(a)), h("div", { class: "half" }, h("h3", {}, "B's result"), this.result(b))];
+    const body = () => [
+      h("div", { class: "half" }, h("h3", {}, "A's result"), this.result(a)),
+      h("div", { class: "half" }, h("h3", {}, "B's result"), this.result(b)),
+    ];
     return opened(
-      [h("span", { class: "number" }, row.left === row.right ? row.left + 1 : `${row.left + 1} · ${row.right + 1}`), h("span", { class: "tool" }, toolName(a)), h("span", { class: "args" }, preview("action" in a ? a.action : a.arguments)), other ? h("span", { class: "pill" }, "other result") : null],
+      [
+        h("span", { class: "number" }, row.left === row.right ? row.left + 1 : `${row.left + 1} · ${row.right + 1}`),
+        h("span", { class: "tool" }, toolName(a)),
+        h("span", { class: "args" }, preview("action" in a ? a.action : a.arguments)),
+        other ? h("span", { class: "pill" }, "other result") : null,
+      ],
       body,
       "two",
     );
@@ -119,26 +212,83 @@ const compareView = {
     return h(
       "div",
       { class: `half side-${name}` },
-      opened([h("span", { class: "unseen" }, `${name}: `), h("span", { class: "number" }, at + 1), h("span", { class: "tool" }, toolName(step))], () => [this.result(step)]),
-      isObject(args) && Object.keys(args).length ? h("dl", { class: "arguments" }, Object.entries(args).map(([key, value]) => [h("dt", {}, key), h("dd", { class: differing?.has(key) ? "differs" : "" }, preview(value, 400))])) : null,
+      opened(
+        [
+          h("span", { class: "unseen" }, `${name}: `),
+          h("span", { class: "number" }, at + 1),
+          h("span", { class: "tool" }, toolName(step)),
+        ],
+        () => [this.result(step)],
+      ),
+      isObject(args) && Object.keys(args).length
+        ? h(
+            "dl",
+            { class: "arguments" },
+            Object.entries(args).map(([key, value]) => [
+              h("dt", {}, key),
+              h("dd", { class: differing?.has(key) ? "differs" : "" }, preview(value, 400)),
+            ]),
+          )
+        : null,
       failed ? h("p", { class: "error" }, failed) : null,
     );
   },
 
   result(step) {
-    return step.result === null || step.result === undefined || step.result === "" ? h("p", { class: "muted" }, errorText(step.error) || "nothing") : block(step.result, { lines: 16 });
+    return step.result === null || step.result === undefined || step.result === ""
+      ? h("p", { class: "muted" }, errorText(step.error) || "nothing")
+      : block(step.result, { lines: 16 });
   },
 
   /** Which checks each of the two met. */
   checks(left, right, records) {
-    const lists = records.map((record) => new Map(objectsOf(objectOf(record.metadata).checks).map((check) => [textOf(check.name), check.passed === true])));
+    const lists = records.map(
+      (record) =>
+        new Map(
+          objectsOf(objectOf(record.metadata).checks).map((check) => [textOf(check.name), check.passed === true]),
+        ),
+    );
     const names = [...new Set([...lists[0].keys(), ...lists[1].keys()])];
     if (!names.length) return null;
-    const cell = (met) => h("td", {}, met === undefined ? "–" : [mark(met ? "success" : "failure"), h("span", { class: "unseen" }, met ? "met" : "unmet")]);
+    const cell = (met) =>
+      h(
+        "td",
+        {},
+        met === undefined
+          ? "–"
+          : [mark(met ? "success" : "failure"), h("span", { class: "unseen" }, met ? "met" : "unmet")],
+      );
     return h(
       "section",
       { class: "card", "aria-label": "Checks" },
-      h("table", { class: "matrix" }, h("thead", {}, h("tr", {}, h("th", { scope: "col" }, "Check"), h("th", { scope: "col", class: "side-A" }, "A"), h("th", { scope: "col", class: "side-B" }, "B"))), h("tbody", {}, names.map((name) => h("tr", { class: lists[0].get(name) === lists[1].get(name) ? "" : "differs" }, h("th", { scope: "row" }, name), cell(lists[0].get(name)), cell(lists[1].get(name)))))),
+      h(
+        "table",
+        { class: "matrix" },
+        h(
+          "thead",
+          {},
+          h(
+            "tr",
+            {},
+            h("th", { scope: "col" }, "Check"),
+            h("th", { scope: "col", class: "side-A" }, "A"),
+            h("th", { scope: "col", class: "side-B" }, "B"),
+          ),
+        ),
+        h(
+          "tbody",
+          {},
+          names.map((name) =>
+            h(
+              "tr",
+              { class: lists[0].get(name) === lists[1].get(name) ? "" : "differs" },
+              h("th", { scope: "row" }, name),
+              cell(lists[0].get(name)),
+              cell(lists[1].get(name)),
+            ),
+          ),
+        ),
+      ),
     );
   },
 };

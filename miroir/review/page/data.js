@@ -6,7 +6,13 @@ const tasks = INDEX.tasks.map((task, at) => ({ ...task, at, rows: [] }));
 const rows = INDEX.rows.map((values, at) => {
   const row = Object.fromEntries(INDEX.columns.map((name, column) => [name, values[column]]));
   const task = tasks[row.task];
-  const whole = { ...row, at, task, agent: INDEX.agents[row.agent], reason: row.reason === null ? null : INDEX.reasons[row.reason] };
+  const whole = {
+    ...row,
+    at,
+    task,
+    agent: INDEX.agents[row.agent],
+    reason: row.reason === null ? null : INDEX.reasons[row.reason],
+  };
   task.rows.push(whole);
   return whole;
 });

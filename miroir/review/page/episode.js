@@ -3,10 +3,12 @@
 const episodeView = {
   row: null,
   steps: null,
+  step: "", // the one that the address named last
 
   async mount(main) {
     this.row = byId.get(state.e);
     this.steps = null;
+    this.step = "";
     if (!this.row) return fill(main, missing(state.e));
     if (this.row.page !== null) return location.replace(`${pageOf(this.row)}${location.hash}`);
     fill(main, this.head(), h("p", { class: "muted" }, "Opening…"));
@@ -20,8 +22,12 @@ const episodeView = {
     return this.update();
   },
 
+  /** Go to the step that the address names, where it names another than before; show notes that came since. */
   update() {
-    if (state.s && this.steps) this.steps.focus(Number(state.s) - 1);
+    if (!this.steps) return;
+    if (state.s && state.s !== this.step) this.steps.focus(Number(state.s) - 1);
+    this.step = state.s;
+    this.noted();
   },
 
   head() {
@@ -32,7 +38,14 @@ const episodeView = {
       { class: "episodehead" },
       h("p", { class: "crumbs" }, h("a", { href: link({}, listState()) }, "← List"), queuePlace(row)),
       h("h1", { tabindex: "-1" }, row.task.id, " ", h("span", { class: "muted" }, rollout(row))),
-      h("p", { class: "row" }, badge(row), classPill(row.task), row.task.tags.map((tag) => h("span", { class: "pill" }, tag)), row.task.versions > 1 ? h("span", { class: "pill warning" }, many(row.task.versions, "version")) : null),
+      h(
+        "p",
+        { class: "row" },
+        badge(row),
+        classPill(row.task),
+        row.task.tags.map((tag) => h("span", { class: "pill" }, tag)),
+        row.task.versions > 1 ? h("span", { class: "pill warning" }, many(row.task.versions, "version")) : null,
+      ),
       h(
         "nav",
         { class: "row rollouts", "aria-label": "Rollouts of this task" },
@@ -42,22 +55,44 @@ const episodeView = {
           if (other === row) made.setAttribute("aria-current", "true");
           return made;
         }),
-        right ? h("a", { class: "button", href: pairLink(left, right) }, "Compare", h("kbd", { "aria-hidden": "true" }, "d")) : null,
+        right
+          ? h(
+              "a",
+              { class: "button", href: pairLink(left, right) },
+              "Compare",
+              h("kbd", { "aria-hidden": "true" }, "d"),
+            )
+          : null,
       ),
     );
   },
 
   body(record) {
     const row = this.row;
-    if (record === null) return h("p", { class: "empty" }, INDEX.left_out || "This episode's record is on another page.");
+    if (record === null)
+      return h("p", { class: "empty" }, INDEX.left_out || "This episode's record is on another page.");
     if (record.unreadable) return h("p", { class: "empty" }, `This record cannot be shown: ${record.unreadable}`);
     const steps = objectsOf(record.steps);
     this.steps = new Steps(row, steps, () => this.noted());
-    const side = h("aside", { class: "side", "aria-label": "Grade and review" }, gradeCard(row, record), this.review(), factsCard(row, record));
+    const side = h(
+      "aside",
+      { class: "side", "aria-label": "Grade and review" },
+      gradeCard(row, record),
+      this.review(),
+      factsCard(row, record),
+    );
     return h(
       "div",
       { class: "columns" },
-      h("div", { class: "story" }, this.told(record), this.stepsCard(steps), messagesCard(record), toolsCard(record), rawCard(row, record)),
+      h(
+        "div",
+        { class: "story" },
+        this.told(record),
+        this.stepsCard(steps),
+        messagesCard(record),
+        toolsCard(record),
+        rawCard(row, record),
+      ),
       side,
     );
   },
@@ -69,8 +104,12 @@ const episodeView = {
       "section",
       { class: "card", "aria-label": "Instruction" },
       h("h2", {}, "Instruction"),
-      instruction ? folded(instruction, { lines: 14, kind: "prose" }) : h("p", { class: "muted" }, "The record holds no instruction."),
-      prompt && prompt !== instruction ? h("details", {}, h("summary", {}, "Prompt as it was sent"), folded(prompt, { lines: 40, kind: "prose" })) : null,
+      instruction
+        ? folded(instruction, { lines: 14, kind: "prose" })
+        : h("p", { class: "muted" }, "The record holds no instruction."),
+      prompt && prompt !== instruction
+        ? h("details", {}, h("summary", {}, "Prompt as it was sent"), folded(prompt, { lines: 40, kind: "prose" }))
+        : null,
     );
   },
 
@@ -82,8 +121,18 @@ const episodeView = {
         "div",
         { class: "cardhead" },
         h("h2", {}, many(steps.length, "step")),
-        h("button", { type: "button", onclick: () => this.steps.turnAll(true) }, "Open all", h("kbd", { "aria-hidden": "true" }, "e")),
-        h("button", { type: "button", onclick: () => this.steps.turnAll(false) }, "Close all", h("kbd", { "aria-hidden": "true" }, "x")),
+        h(
+          "button",
+          { type: "button", onclick: () => this.steps.turnAll(true) },
+          "Open all",
+          h("kbd", { "aria-hidden": "true" }, "e"),
+        ),
+        h(
+          "button",
+          { type: "button", onclick: () => this.steps.turnAll(false) },
+          "Close all",
+          h("kbd", { "aria-hidden": "true" }, "x"),
+        ),
       ),
       steps.length ? this.steps.element : h("p", { class: "muted" }, "No tool was called."),
     );
@@ -92,7 +141,13 @@ const episodeView = {
   review() {
     const row = this.row;
     const list = h("div", { class: "notelist" }, noteList(row));
-    return h("section", { class: "card", id: "review", "aria-label": "Review" }, h("h2", {}, "Review"), noteForm(row, null, () => this.noted()), list);
+    return h(
+      "section",
+      { class: "card", id: "review", "aria-label": "Review" },
+      h("h2", {}, "Review"),
+      noteForm(row, null, () => this.noted()),
+      list,
+    );
   },
 
   /** Show what a note has changed, without losing the form that is being filled. */
@@ -108,8 +163,15 @@ const episodeView = {
 };
 
 function missing(id) {
-  const home = INDEX.home ? h("a", { href: `${INDEX.home}#${new URLSearchParams({ e: id })}` }, "Look for it in the whole report") : null;
-  return h("div", { class: "empty" }, h("h1", { tabindex: "-1" }, "No such episode"), h("p", {}, `This page holds no episode ${id}. `, home ?? h("a", { href: link({}, {}) }, "Show all episodes")));
+  const home = INDEX.home
+    ? h("a", { href: `${INDEX.home}#${new URLSearchParams({ e: id })}` }, "Look for it in the whole report")
+    : null;
+  return h(
+    "div",
+    { class: "empty" },
+    h("h1", { tabindex: "-1" }, "No such episode"),
+    h("p", {}, `This page holds no episode ${id}. `, home ?? h("a", { href: link({}, {}) }, "Show all episodes")),
+  );
 }
 
 /** Where a row stands in the queue, where there is one. */
@@ -120,7 +182,7 @@ function queuePlace(row) {
   return h("span", { class: "muted" }, ` · ${at + 1} of ${INDEX.queue.length} in the queue, ${left} to judge`);
 }
 
-/** The pair to compare a row in: its task's best pair where the row is in it, else the row against the pair's success. */
+/** The pair to compare a row in: its task's best pair if the row is in it, else the row with one of that pair. */
 function comparison(row) {
   const others = row.task.rows.filter((other) => other !== row && other.blob !== null);
   if (!others.length) return [row, null];
@@ -133,7 +195,16 @@ function comparison(row) {
 function messagesCard(record) {
   const messages = objectsOf(record.messages);
   if (!messages.length) return null;
-  const box = h("details", { class: "card", ontoggle: () => box.open && !box.drawn && draw() }, h("summary", {}, h("h2", {}, many(messages.length, "message")), h("span", { class: "muted" }, " as the model saw and wrote them")));
+  const box = h(
+    "details",
+    { class: "card", ontoggle: () => box.open && !box.drawn && draw() },
+    h(
+      "summary",
+      {},
+      h("h2", {}, many(messages.length, "message")),
+      h("span", { class: "muted" }, " as the model saw and wrote them"),
+    ),
+  );
   const draw = () => {
     box.drawn = true;
     put(box, messages.map(message));
@@ -144,26 +215,60 @@ function messagesCard(record) {
 function message(one) {
   const calls = objectsOf(one.tool_calls).map((call) => {
     const called = objectOf(call.function);
-    return h("div", { class: "call" }, h("span", { class: "tool" }, textOf(called.name) || "no name"), block(called.arguments ?? null, { lines: 10 }));
+    return h(
+      "div",
+      { class: "call" },
+      h("span", { class: "tool" }, textOf(called.name) || "no name"),
+      block(called.arguments ?? null, { lines: 10 }),
+    );
   });
-  const content = one.content === null || one.content === undefined ? null : block(one.content, { lines: 12, kind: "prose" });
+  const content =
+    one.content === null || one.content === undefined ? null : block(one.content, { lines: 12, kind: "prose" });
   const role = textOf(one.role) || "no role";
-  return h("div", { class: `message ${["system", "user", "assistant", "tool"].includes(role) ? role : "other"}` }, h("p", { class: "small" }, h("b", {}, role), textOf(one.name) ? ` · ${one.name}` : ""), content, calls);
+  return h(
+    "div",
+    { class: `message ${["system", "user", "assistant", "tool"].includes(role) ? role : "other"}` },
+    h("p", { class: "small" }, h("b", {}, role), textOf(one.name) ? ` · ${one.name}` : ""),
+    content,
+    calls,
+  );
 }
 
 function toolsCard(record) {
   const tools = objectsOf(record.tools).map((tool) => objectOf(tool.function));
   if (!tools.length) return null;
-  return h("details", { class: "card" }, h("summary", {}, h("h2", {}, many(tools.length, "tool")), h("span", { class: "muted" }, " as the model saw them")), h("dl", { class: "tools" }, tools.map((tool) => [h("dt", { class: "tool" }, textOf(tool.name)), h("dd", {}, textOf(tool.description))])));
+  return h(
+    "details",
+    { class: "card" },
+    h("summary", {}, h("h2", {}, many(tools.length, "tool")), h("span", { class: "muted" }, " as the model saw them")),
+    h(
+      "dl",
+      { class: "tools" },
+      tools.map((tool) => [h("dt", { class: "tool" }, textOf(tool.name)), h("dd", {}, textOf(tool.description))]),
+    ),
+  );
 }
 
 function rawCard(row, record) {
   if (notes.hidden(row)) return h("div", { id: "raw" });
-  const box = h("details", { class: "card", id: "raw", ontoggle: () => box.open && !box.drawn && draw() }, h("summary", {}, h("h2", {}, "Record"), h("span", { class: "muted" }, " as JSON")));
+  const box = h(
+    "details",
+    { class: "card", id: "raw", ontoggle: () => box.open && !box.drawn && draw() },
+    h("summary", {}, h("h2", {}, "Record"), h("span", { class: "muted" }, " as JSON")),
+  );
   const draw = () => {
     box.drawn = true;
     const text = JSON.stringify(record, null, 2);
-    put(box, h("p", {}, h("button", { type: "button", onclick: () => download(`${row.id}.json`, text) }, "Download")), folded(text, { lines: 60 }));
+    const copy = () =>
+      navigator.clipboard.writeText(text).then(
+        () => say("Copied."),
+        () => say("This browser copies nothing from here."),
+      );
+    const buttons = [
+      h("button", { type: "button", onclick: copy }, "Copy"),
+      h("button", { type: "button", onclick: () => download(`${row.id}.json`, text) }, "Download"),
+    ];
+    put(box, h("p", { class: "row" }, buttons), folded(text, { lines: 60 }));
   };
   return box;
 }

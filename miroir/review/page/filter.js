@@ -1,4 +1,4 @@
-// Which rows are shown: filters at once, words in what the lists know at once, words inside records as they are decoded.
+// Which rows are shown: by filters, by words in what the lists know, by words inside records as they are decoded.
 
 const SHOWN = ["success", "failure", "void", "harm"];
 const TEXT_BUDGET = 96e6; // characters of records kept for the next search
@@ -17,7 +17,7 @@ function filtered() {
 /** A test of the filters of a state; `without` leaves one of them out, for the counts beside its choices. */
 function filterOf(filters, without = "") {
   const shown = without === "show" || !filters.show ? [] : filters.show.split(",");
-  const wanted = (name) => (name === without ? "" : filters[name] ?? "");
+  const wanted = (name) => (name === without ? "" : (filters[name] ?? ""));
   const [kind, agent, tag, reason, reviewed] = ["class", "agent", "tag", "reason", "reviewed"].map(wanted);
   return (row) =>
     (!shown.length || shown.includes(row.outcome) || (row.harm && shown.includes("harm"))) &&
@@ -44,7 +44,9 @@ async function find(term, told) {
   if (!wanted) return;
   for (const row of rows) if (known(row).includes(wanted)) mine.found.add(row.at);
   const written = JSON.stringify(wanted).slice(1, -1); // as it stands in a record's JSON
-  const unknown = rows.filter((row) => !mine.found.has(row.at) && row.blob !== null && !(INDEX.blind && notes.hidden(row)));
+  const unknown = rows.filter(
+    (row) => !mine.found.has(row.at) && row.blob !== null && !(INDEX.blind && notes.hidden(row)),
+  );
   mine.left = unknown.length;
   let until = performance.now() + SLICE_MS;
   for (const row of unknown) {

@@ -3,7 +3,12 @@
 /** The outcome in large, and the checks and harms; nothing of that while the grade is hidden. */
 function gradeCard(row, record) {
   if (notes.hidden(row)) {
-    return h("section", { class: "card", "aria-label": "Grade" }, h("h2", {}, "Grade"), h("p", { class: "muted" }, "Hidden until you have judged the episode."));
+    return h(
+      "section",
+      { class: "card", "aria-label": "Grade" },
+      h("h2", {}, "Grade"),
+      h("p", { class: "muted" }, "Hidden until you have judged the episode."),
+    );
   }
   const metadata = objectOf(record?.metadata);
   const checks = objectsOf(metadata.checks);
@@ -13,17 +18,34 @@ function gradeCard(row, record) {
     "section",
     { class: "card", "aria-label": "Grade" },
     h("h2", {}, "Grade"),
-    h("p", { class: "verdict" }, badge(row), row.reward === null ? null : h("span", { class: "reward" }, "reward ", h("b", {}, digits(row.reward)))),
-    h("p", { class: "muted small" }, endedWords(row.ended), checks.length ? ` · ${met} of ${many(checks.length, "check")} met` : ""),
+    h(
+      "p",
+      { class: "verdict" },
+      badge(row),
+      row.reward === null ? null : h("span", { class: "reward" }, "reward ", h("b", {}, digits(row.reward))),
+    ),
+    h(
+      "p",
+      { class: "muted small" },
+      endedWords(row.ended),
+      checks.length ? ` · ${met} of ${many(checks.length, "check")} met` : "",
+    ),
     textOf(metadata.void_reason) ? h("div", { class: "alert void" }, folded(metadata.void_reason, { lines: 6 })) : null,
     harms.map((harm) => finding("harm", textOf(harm.name) || "harm", harm.detail)),
-    [...checks].sort((a, b) => (a.passed === true) - (b.passed === true)).map((check) => finding(check.passed === true ? "success" : "failure", textOf(check.name), check.detail)),
+    [...checks]
+      .sort((a, b) => (a.passed === true) - (b.passed === true))
+      .map((check) => finding(check.passed === true ? "success" : "failure", textOf(check.name), check.detail)),
   );
 }
 
 /** How an episode ended, in words. */
 function endedWords(ended) {
-  const words = { submit: "submitted", done: "ended by the environment", max_steps: "out of steps", deadline: "out of time" };
+  const words = {
+    submit: "submitted",
+    done: "ended by the environment",
+    max_steps: "out of steps",
+    deadline: "out of time",
+  };
   return ended ? (words[ended] ?? `ended: ${ended.replaceAll("_", " ")}`) : "no ending given";
 }
 
@@ -50,7 +72,12 @@ function factsCard(row, record) {
     ["in the environment", typeof timings.env_s === "number" ? duration(timings.env_s) : ""],
     ["steps", digits(row.steps)],
     ["tool errors", row.errors ? digits(row.errors) : ""],
-    ["tokens", Object.entries(usage).map(([name, count]) => `${name.replace("_tokens", "")} ${typeof count === "number" ? digits(count) : ""}`).join(", ")],
+    [
+      "tokens",
+      Object.entries(usage)
+        .map(([name, count]) => `${name.replace("_tokens", "")} ${typeof count === "number" ? digits(count) : ""}`)
+        .join(", "),
+    ],
     ["environment", [textOf(environment.name), textOf(environment.version)].filter(Boolean).join(" ")],
     ["surface", textOf(record?.surface)],
     ["split", row.task.split],
@@ -58,11 +85,19 @@ function factsCard(row, record) {
     ["episode id", row.id],
     ["record", row.sha.slice(0, 16)],
   ];
-  const numbers = Object.entries(objectOf(record?.diagnostics)).filter(([name, value]) => typeof value === "number" && name !== "steps" && name !== "tool_errors");
+  const numbers = Object.entries(objectOf(record?.diagnostics)).filter(
+    ([name, value]) => typeof value === "number" && name !== "steps" && name !== "tool_errors",
+  );
   return h(
     "section",
     { class: "card", "aria-label": "Facts" },
     h("h2", {}, "Facts"),
-    h("dl", {}, [...facts, ...numbers.map(([name, value]) => [name.replaceAll("_", " "), digits(value, 3)])].filter(([, value]) => value !== "").map(([name, value]) => [h("dt", {}, name), h("dd", {}, value)])),
+    h(
+      "dl",
+      {},
+      [...facts, ...numbers.map(([name, value]) => [name.replaceAll("_", " "), digits(value, 3)])]
+        .filter(([, value]) => value !== "")
+        .map(([name, value]) => [h("dt", {}, name), h("dd", {}, value)]),
+    ),
   );
 }

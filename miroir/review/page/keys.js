@@ -3,10 +3,53 @@
 const KEYS_OFF = "miroir-keys-off";
 
 const KEYS = [
-  ["Lists", [["j", "next"], ["k", "previous"], ["Enter", "open"], ["/", "search"], ["f", "filters"], ["t", "tasks"], ["a", "all episodes"], ["r", "failures"], ["h", "charts"], ["m", "notes"]]],
-  ["Episode", [["j", "next step"], ["k", "previous step"], ["Enter", "open or close the step"], ["e", "open all steps"], ["x", "close all steps"], ["n", "next episode of the list"], ["p", "previous episode"], ["[", "previous rollout"], ["]", "next rollout"], ["d", "compare"], ["Escape", "back"]]],
-  ["Review", [["y", "grade is right"], ["w", "grade is wrong"], ["1–9", "label"], ["c", "note at the step, or on the whole"]]],
-  ["Everywhere", [["l", "light or dark"], ["?", "this list"]]],
+  [
+    "Lists",
+    [
+      ["j", "next"],
+      ["k", "previous"],
+      ["Enter", "open"],
+      ["/", "search"],
+      ["f", "filters"],
+      ["t", "tasks"],
+      ["a", "all episodes"],
+      ["r", "failures"],
+      ["h", "charts"],
+      ["m", "notes"],
+    ],
+  ],
+  [
+    "Episode",
+    [
+      ["j", "next step"],
+      ["k", "previous step"],
+      ["Enter", "open or close the step"],
+      ["e", "open all steps"],
+      ["x", "close all steps"],
+      ["n", "next episode of the list"],
+      ["p", "previous episode"],
+      ["[", "previous rollout"],
+      ["]", "next rollout"],
+      ["d", "compare"],
+      ["Escape", "back"],
+    ],
+  ],
+  [
+    "Review",
+    [
+      ["y", "grade is right"],
+      ["w", "grade is wrong"],
+      ["1–9", "label"],
+      ["c", "note at the step, or on the whole"],
+    ],
+  ],
+  [
+    "Everywhere",
+    [
+      ["l", "light or dark"],
+      ["?", "this list"],
+    ],
+  ],
 ];
 
 const DO = {
@@ -62,12 +105,15 @@ function stepTo(number) {
   episodeView.steps.focus(number);
   history.replaceState(null, "", link({ s: episodeView.steps.current + 1 }));
   state = readState();
+  episodeView.step = state.s;
 }
 
 /** The order in which episodes are read: the queue's, else the list's. */
 function readingOrder() {
   if (INDEX.queue.length) return INDEX.queue.map((id) => byId.get(id));
-  return state.view === "episodes" ? ordered(filtered(), "episodes") : ordered(tasks, "tasks").flatMap((task) => task.rows.filter(filterOf(state)));
+  return state.view === "episodes"
+    ? ordered(filtered(), "episodes")
+    : ordered(tasks, "tasks").flatMap((task) => task.rows.filter(filterOf(state)));
 }
 
 /** Go to an episode's neighbour in an order. */
@@ -127,12 +173,31 @@ function setTheme(name) {
 }
 
 function help() {
-  const off = h("input", { type: "checkbox", checked: Boolean(memory.get(KEYS_OFF)), onchange: () => memory.set(KEYS_OFF, off.checked ? "1" : "") });
+  const off = h("input", {
+    type: "checkbox",
+    checked: Boolean(memory.get(KEYS_OFF)),
+    onchange: () => memory.set(KEYS_OFF, off.checked ? "1" : ""),
+  });
   const dialog = h(
     "dialog",
     { "aria-label": "Keys", onclose: () => dialog.remove() },
     h("h2", {}, "Keys"),
-    h("div", { class: "keys" }, KEYS.map(([title, keys]) => h("section", {}, h("h3", {}, title), h("dl", {}, keys.map(([key, what]) => [h("dt", {}, h("kbd", {}, key)), h("dd", {}, what)]))))),
+    h(
+      "div",
+      { class: "keys" },
+      KEYS.map(([title, keys]) =>
+        h(
+          "section",
+          {},
+          h("h3", {}, title),
+          h(
+            "dl",
+            {},
+            keys.map(([key, what]) => [h("dt", {}, h("kbd", {}, key)), h("dd", {}, what)]),
+          ),
+        ),
+      ),
+    ),
     h("p", {}, h("label", {}, off, " Keys off, for those whose voice or hand presses them by accident")),
     h("button", { type: "button", onclick: () => dialog.close() }, "Close"),
   );

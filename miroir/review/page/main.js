@@ -1,13 +1,20 @@
 // The page: what the address says is shown.
 
-const PAGES = { tasks: tasksView, episodes: episodesView, failures: failuresView, charts: chartsView, notes: notesView };
+const PAGES = {
+  tasks: tasksView,
+  episodes: episodesView,
+  failures: failuresView,
+  charts: chartsView,
+  notes: notesView,
+};
 let mounted = "";
 
 /** Show what the state says: anew where it names another view, else brought up to date. */
 function render() {
   const [name, view] = state.e ? [`e ${state.e}`, episodeView] : state.c ? [`c ${state.c}`, compareView] : listView();
   header();
-  document.title = `${state.e ? (byId.get(state.e)?.task.id ?? "no episode") : state.c ? "two rollouts" : name} · ${INDEX.title}`;
+  const shown = state.e ? (byId.get(state.e)?.task.id ?? "no episode") : state.c ? "two rollouts" : name;
+  document.title = plain(`${shown} · ${INDEX.title}`);
   if (name === mounted) return view.update();
   mounted = name;
   return view.mount(document.getElementById("main"));
@@ -22,15 +29,38 @@ function header() {
   const at = state.e || state.c ? "" : listView()[0];
   fill(
     document.getElementById("top"),
-    h("p", { class: "brand" }, INDEX.home ? h("a", { href: INDEX.home }, "← Whole report") : h("b", {}, "Miroir"), h("span", { class: "muted" }, ` ${INDEX.title}`)),
-    h("nav", { "aria-label": "Views" }, VIEWS.map(([name, title]) => h("a", { href: link({ view: name }, listState()), "aria-current": name === at ? "page" : null }, title))),
-    h("div", { class: "tools" }, h("button", { type: "button", "aria-label": "Light or dark", title: "Light or dark (l)", onclick: turnTheme }, "◐"), h("button", { type: "button", "aria-label": "Keys", title: "Keys (?)", onclick: help }, "?")),
+    h(
+      "p",
+      { class: "brand" },
+      INDEX.home ? h("a", { href: INDEX.home }, "← Whole report") : h("b", {}, "Miroir"),
+      h("span", { class: "muted" }, ` ${INDEX.title}`),
+    ),
+    h(
+      "nav",
+      { "aria-label": "Views" },
+      VIEWS.map(([name, title]) =>
+        h("a", { href: link({ view: name }, listState()), "aria-current": name === at ? "page" : null }, title),
+      ),
+    ),
+    h(
+      "div",
+      { class: "tools" },
+      h(
+        "button",
+        { type: "button", "aria-label": "Light or dark", title: "Light or dark (l)", onclick: turnTheme },
+        "◐",
+      ),
+      h("button", { type: "button", "aria-label": "Keys", title: "Keys (?)", onclick: help }, "?"),
+    ),
   );
 }
 
 function footer() {
   const said = [INDEX.loaded, INDEX.left_out, INDEX.redacted, `${INDEX.made_by}, ${INDEX.made_at}`];
-  fill(document.getElementById("foot"), said.filter(Boolean).map((text) => h("p", {}, text)));
+  fill(
+    document.getElementById("foot"),
+    said.filter(Boolean).map((text) => h("p", {}, text)),
+  );
 }
 
 /** All of a list goes to paper, up to a length that paper can take. */

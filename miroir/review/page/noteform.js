@@ -3,11 +3,38 @@
 /** The form of a row at a step, or (null) of the whole episode; `changed` is called when something was noted. */
 function noteForm(row, step, changed) {
   const before = notes.mine(row, step);
-  const said = { labels: [...(before?.labels ?? [])], grade_right: before?.grade_right ?? null, text: before?.text ?? "" };
+  const said = {
+    labels: [...(before?.labels ?? [])],
+    grade_right: before?.grade_right ?? null,
+    text: before?.text ?? "",
+  };
   const status = h("p", { class: "muted small", role: "status" });
-  const name = h("input", { type: "text", value: notes.reviewer, autocomplete: "name", placeholder: "your name", "aria-label": "Reviewer", onchange: () => rename() });
-  const words = h("textarea", { rows: 3, "aria-label": step === null ? "Note on the episode" : `Note on step ${step + 1}`, placeholder: "What a colleague should know", onchange: () => save({ text: words.value }) }, said.text);
-  const labels = INDEX.labels.map((label, at) => toggle(label, at < 9 ? at + 1 : null, () => said.labels.includes(label), () => flip(label)));
+  const name = h("input", {
+    type: "text",
+    value: notes.reviewer,
+    autocomplete: "name",
+    placeholder: "your name",
+    "aria-label": "Reviewer",
+    onchange: () => rename(),
+  });
+  const words = h(
+    "textarea",
+    {
+      rows: 3,
+      "aria-label": step === null ? "Note on the episode" : `Note on step ${step + 1}`,
+      placeholder: "What a colleague should know",
+      onchange: () => save({ text: words.value }),
+    },
+    said.text,
+  );
+  const labels = INDEX.labels.map((label, at) =>
+    toggle(
+      label,
+      at < 9 ? at + 1 : null,
+      () => said.labels.includes(label),
+      () => flip(label),
+    ),
+  );
   const parts = [
     h("div", { class: "row" }, h("label", { class: "small" }, "Reviewer ", name)),
     step === null ? verdict(row, said, save) : null,
@@ -15,7 +42,11 @@ function noteForm(row, step, changed) {
     words,
     status,
   ];
-  const form = h("form", { class: "noteform", "data-step": step ?? "", onsubmit: (event) => event.preventDefault() }, parts);
+  const form = h(
+    "form",
+    { class: "noteform", "data-step": step ?? "", onsubmit: (event) => event.preventDefault() },
+    parts,
+  );
   form.flip = (at) => labels[at]?.click();
   form.judge = (right) => form.querySelector(`[data-right="${right}"]`)?.click();
   return form;
@@ -26,7 +57,9 @@ function noteForm(row, step, changed) {
   }
 
   function flip(label) {
-    save({ labels: said.labels.includes(label) ? said.labels.filter((one) => one !== label) : [...said.labels, label] });
+    save({
+      labels: said.labels.includes(label) ? said.labels.filter((one) => one !== label) : [...said.labels, label],
+    });
   }
 
   async function save(change) {
@@ -50,18 +83,35 @@ function verdict(row, said, save) {
   const blind = notes.hidden(row);
   const success = row.outcome === "success";
   const choices = blind
-    ? [["The task was done", success], ["It was not", !success]]
-    : [["The grade is right", true], ["It is wrong", false]];
+    ? [
+        ["The task was done", success],
+        ["It was not", !success],
+      ]
+    : [
+        ["The grade is right", true],
+        ["It is wrong", false],
+      ];
   if (row.outcome === "void") return h("p", { class: "muted small" }, "Void: there is no grade to judge.");
   const buttons = choices.map(([text, right], at) =>
-    toggle(text, at ? "w" : "y", () => said.grade_right === right, () => save({ grade_right: said.grade_right === right ? null : right }), { "data-right": at ? "no" : "yes" }),
+    toggle(
+      text,
+      at ? "w" : "y",
+      () => said.grade_right === right,
+      () => save({ grade_right: said.grade_right === right ? null : right }),
+      { "data-right": at ? "no" : "yes" },
+    ),
   );
   return h("div", { class: "labels", role: "group", "aria-label": "Verdict" }, buttons);
 }
 
 /** A button that is pressed or not, with the key that presses it. */
 function toggle(text, key, pressed, press, props = {}) {
-  const button = h("button", { type: "button", class: "toggle", ...props, onclick: press }, text, key === null ? null : h("kbd", { "aria-hidden": "true" }, key));
+  const button = h(
+    "button",
+    { type: "button", class: "toggle", ...props, onclick: press },
+    text,
+    key === null ? null : h("kbd", { "aria-hidden": "true" }, key),
+  );
   button.refresh = () => button.setAttribute("aria-pressed", pressed());
   button.refresh();
   return button;
@@ -75,9 +125,25 @@ function noteList(row, step) {
     return h(
       "div",
       { class: `note ${stale(note, row) ? "stale" : ""}` },
-      h("p", { class: "small muted" }, note.reviewer || "nobody", " · ", note.at.slice(0, 16).replace("T", " "), note.step === null ? null : ` · step ${note.step + 1}`),
-      h("p", {}, [verdictText, ...note.labels.map((label) => h("span", { class: "pill" }, label))].filter(Boolean).flatMap((part) => [part, " "]), note.text),
-      stale(note, row) ? h("p", { class: "small warning" }, "Made on another version of this record: the trace was edited since.") : null,
+      h(
+        "p",
+        { class: "small muted" },
+        note.reviewer || "nobody",
+        " · ",
+        note.at.slice(0, 16).replace("T", " "),
+        note.step === null ? null : ` · step ${note.step + 1}`,
+      ),
+      h(
+        "p",
+        {},
+        [verdictText, ...note.labels.map((label) => h("span", { class: "pill" }, label))]
+          .filter(Boolean)
+          .flatMap((part) => [part, " "]),
+        note.text,
+      ),
+      stale(note, row)
+        ? h("p", { class: "small warning" }, "Made on another version of this record: the trace was edited since.")
+        : null,
     );
   });
 }

@@ -86,7 +86,10 @@ const notes = {
 
   /** The notes of this browser, as a notes file. */
   file() {
-    return [...notes.own.values()].flat().map((note) => `${JSON.stringify(note)}\n`).join("");
+    return [...notes.own.values()]
+      .flat()
+      .map((note) => `${JSON.stringify(note)}\n`)
+      .join("");
   },
 };
 
@@ -125,7 +128,9 @@ function notesIn(text) {
 function kept(row, note) {
   const own = appended(notes.own, row.at, note);
   const saved = memory.set(`${NOTES_PREFIX}${row.id}`, own.map((one) => JSON.stringify(one)).join("\n"));
-  return saved ? "Kept in this browser; download the notes to share them." : "Kept only until this page is closed: download it.";
+  return saved
+    ? "Kept in this browser; download the notes to share them."
+    : "Kept only until this page is closed: download it.";
 }
 
 async function sent(note) {

@@ -14,7 +14,10 @@ class Steps {
     this.slowest = steps.reduce((most, step) => Math.max(most, typeof step.seconds === "number" ? step.seconds : 0), 0);
     this.element = h("ol", { class: "steps", "aria-label": "Steps" });
     this.pieces = [];
-    this.watcher = new IntersectionObserver((seen) => seen.filter((one) => one.isIntersecting).forEach((one) => this.draw(Number(one.target.dataset.piece))), { rootMargin: "800px" });
+    this.watcher = new IntersectionObserver(
+      (seen) => seen.filter((one) => one.isIntersecting).forEach((one) => this.draw(Number(one.target.dataset.piece))),
+      { rootMargin: "800px" },
+    );
     for (let from = 0; from < steps.length; from += PIECE_STEPS) this.addPlaceholder(from);
   }
 
@@ -52,7 +55,10 @@ class Steps {
     const step = this.steps[number];
     const opened = this.open.has(number);
     const failed = errorText(step.error);
-    const item = h("li", { class: `step ${failed ? "failed" : ""} ${number === this.current ? "current" : ""}`, "data-step": number });
+    const item = h("li", {
+      class: `step ${failed ? "failed" : ""} ${number === this.current ? "current" : ""}`,
+      "data-step": number,
+    });
     const head = h(
       "button",
       { type: "button", class: "stephead", "aria-expanded": opened, onclick: () => this.turn(number) },
@@ -61,7 +67,13 @@ class Steps {
       h("span", { class: "args" }, preview("action" in step ? step.action : step.arguments)),
       this.time(step),
     );
-    put(item, head, failed ? h("p", { class: "error" }, failed) : null, opened ? null : resultLine(step), opened ? this.body(number) : null);
+    put(
+      item,
+      head,
+      failed ? h("p", { class: "error" }, failed) : null,
+      opened ? null : resultLine(step),
+      opened ? this.body(number) : null,
+    );
     put(item, noteList(this.row, number));
     return item;
   }
@@ -83,8 +95,19 @@ class Steps {
     return h(
       "div",
       { class: "stepbody" },
-      parts.filter(([, value]) => value !== null && value !== undefined && value !== "" && !(isObject(value) && !Object.keys(value).length)).map(([name, value, lines]) => [h("h3", {}, name), block(value, { lines })]),
-      h("p", { class: "muted small" }, typeof step.at_s === "number" ? `at ${duration(step.at_s)} of the episode` : "", typeof step.reward === "number" && !notes.hidden(this.row) ? ` · reward so far ${digits(step.reward)}` : "", step.done === true ? " · the episode's end" : ""),
+      parts
+        .filter(
+          ([, value]) =>
+            value !== null && value !== undefined && value !== "" && !(isObject(value) && !Object.keys(value).length),
+        )
+        .map(([name, value, lines]) => [h("h3", {}, name), block(value, { lines })]),
+      h(
+        "p",
+        { class: "muted small" },
+        typeof step.at_s === "number" ? `at ${duration(step.at_s)} of the episode` : "",
+        typeof step.reward === "number" && !notes.hidden(this.row) ? ` · reward so far ${digits(step.reward)}` : "",
+        step.done === true ? " · the episode's end" : "",
+      ),
       this.noteBox(number),
     );
   }
@@ -92,9 +115,22 @@ class Steps {
   /** The form of a note at a step, behind a button until it is wanted. */
   noteBox(number) {
     const box = h("div", { class: "notebox" });
-    const show = () => fill(box, noteForm(this.row, number, () => this.renoted(number)));
+    const show = () =>
+      fill(
+        box,
+        noteForm(this.row, number, () => this.renoted(number)),
+      );
     if (notes.mine(this.row, number)) show();
-    else put(box, h("button", { type: "button", class: "addnote", onclick: show }, "Note on this step", h("kbd", { "aria-hidden": "true" }, "c")));
+    else
+      put(
+        box,
+        h(
+          "button",
+          { type: "button", class: "addnote", onclick: show },
+          "Note on this step",
+          h("kbd", { "aria-hidden": "true" }, "c"),
+        ),
+      );
     return box;
   }
 

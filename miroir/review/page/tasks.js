@@ -10,7 +10,14 @@ function mountList(main, view) {
   list = view === "tasks" ? new VirtualList("Tasks", taskRow) : new VirtualList("Episodes", episodeRow);
   list.element.classList.add(view);
   const title = view === "tasks" ? "Tasks" : "Episodes";
-  fill(main, h("h1", { class: "unseen", tabindex: "-1" }, title), view === "tasks" ? overview() : null, toolbar(view), h("p", { class: "found muted", role: "status" }), list.element);
+  fill(
+    main,
+    h("h1", { class: "unseen", tabindex: "-1" }, title),
+    view === "tasks" ? overview() : null,
+    toolbar(view),
+    h("p", { class: "found muted", role: "status" }),
+    list.element,
+  );
   updateList(view);
   if (lastFocus.view !== view) return;
   scrollTo(0, lastFocus.scroll);
@@ -32,13 +39,21 @@ function updateList(view) {
   list.set(items);
   const counts = view === "tasks" ? `${digits(items.length)} of ${many(tasks.length, "task")}, ` : "";
   const pending = search.left ? `; still searching ${many(search.left, "record")}` : "";
-  const elsewhere = INDEX.pages.length && search.term ? "; words inside records are found on the pages that hold them" : "";
-  fill(document.querySelector(".found"), `${counts}${digits(shown.length)} of ${many(rows.length, "episode")}${pending}${elsewhere}`);
+  const elsewhere =
+    INDEX.pages.length && search.term ? "; words inside records are found on the pages that hold them" : "";
+  fill(
+    document.querySelector(".found"),
+    `${counts}${digits(shown.length)} of ${many(rows.length, "episode")}${pending}${elsewhere}`,
+  );
   if (!items.length) put(document.querySelector(".found"), ". ", nothing());
 }
 
 function nothing() {
-  return h("a", { href: link(Object.fromEntries(FILTERS.map((name) => [name, ""]))) }, "Nothing passes the filters: clear them");
+  return h(
+    "a",
+    { href: link(Object.fromEntries(FILTERS.map((name) => [name, ""]))) },
+    "Nothing passes the filters: clear them",
+  );
 }
 
 /** What a team lead asks first: how many, how they ended, why they failed. */
@@ -48,13 +63,37 @@ function overview() {
   return h(
     "section",
     { class: "overview", "aria-label": "Overview" },
-    h("div", { class: "card" }, h("h2", {}, "How they ended"), outcomeBar(rows), h("div", { class: "outcomes", role: "group", "aria-label": "Show only" }, SHOWN.map(outcomeButton)), h("p", { class: "muted small" }, sentence()), h("p", { class: "muted small" }, medians())),
+    h(
+      "div",
+      { class: "card" },
+      h("h2", {}, "How they ended"),
+      outcomeBar(rows),
+      h("div", { class: "outcomes", role: "group", "aria-label": "Show only" }, SHOWN.map(outcomeButton)),
+      h("p", { class: "muted small" }, sentence()),
+      h("p", { class: "muted small" }, medians()),
+    ),
     faults.length
       ? h(
           "div",
           { class: "card" },
           h("h2", {}, "Why they failed"),
-          h("ul", { class: "reasons" }, faults.map(({ name, rows: group }) => h("li", {}, h("a", { href: link({ reason: name }) }, meter(group.length / most), h("span", { class: "count" }, digits(group.length)), h("span", { class: "what" }, name))))),
+          h(
+            "ul",
+            { class: "reasons" },
+            faults.map(({ name, rows: group }) =>
+              h(
+                "li",
+                {},
+                h(
+                  "a",
+                  { href: link({ reason: name }) },
+                  meter(group.length / most),
+                  h("span", { class: "count" }, digits(group.length)),
+                  h("span", { class: "what" }, name),
+                ),
+              ),
+            ),
+          ),
           h("p", { class: "small" }, h("a", { href: link({ view: "failures" }, listState()) }, "All failure groups")),
         )
       : null,
@@ -62,20 +101,26 @@ function overview() {
 }
 
 function sentence() {
-  if (INDEX.blind && rows.some(notes.hidden)) return `${many(INDEX.queue.length, "episode")} to judge; grades are hidden until then.`;
+  if (INDEX.blind && rows.some(notes.hidden))
+    return `${many(INDEX.queue.length, "episode")} to judge; grades are hidden until then.`;
   const always = tasks.filter((task) => task.rows.every((row) => row.outcome === "success")).length;
   const never = tasks.filter((task) => task.rows.every((row) => row.outcome !== "success")).length;
-  return `${many(tasks.length, "task")}: ${always} always solved, ${tasks.length - always - never} sometimes, ${never} never.`;
+  const sometimes = tasks.length - always - never;
+  return `${many(tasks.length, "task")}: ${always} always solved, ${sometimes} sometimes, ${never} never.`;
 }
 
 function medians() {
   const middle = (name) => {
-    const values = rows.map((row) => row[name]).filter((value) => value !== null).sort((a, b) => a - b);
+    const values = rows
+      .map((row) => row[name])
+      .filter((value) => value !== null)
+      .sort((a, b) => a - b);
     return values[Math.floor(values.length / 2)];
   };
   const who = INDEX.agents.filter(Boolean);
   const players = who.length > 3 ? `${who.slice(0, 3).join(", ")} and ${who.length - 3} more` : who.join(", ");
-  return `Median ${many(middle("steps") ?? 0, "step")}, ${duration(middle("seconds"))}.${players ? ` Played by ${players}.` : ""}`;
+  const typical = `Median ${many(middle("steps") ?? 0, "step")}, ${duration(middle("seconds"))}.`;
+  return players ? `${typical} Played by ${players}.` : typical;
 }
 
 function meter(part) {
@@ -85,24 +130,46 @@ function meter(part) {
 }
 
 function outcomeButton(kind) {
-  const button = h("button", { type: "button", class: "outcome", "data-outcome": kind, onclick: () => flipOutcome(kind) });
+  const button = h("button", {
+    type: "button",
+    class: "outcome",
+    "data-outcome": kind,
+    onclick: () => flipOutcome(kind),
+  });
   button.refresh = () => {
     const passing = rows.filter(filterOf(state, "show"));
-    const count = passing.filter((row) => (kind === "harm" ? row.harm : row.outcome === kind) && !notes.hidden(row)).length;
+    const count = passing.filter(
+      (row) => (kind === "harm" ? row.harm : row.outcome === kind) && !notes.hidden(row),
+    ).length;
     button.setAttribute("aria-pressed", (state.show ?? "").split(",").includes(kind));
-    fill(button, mark(kind), h("b", {}, digits(count)), h("span", {}, kind, " ", h("span", { class: "muted" }, share(count, passing.length))));
+    fill(
+      button,
+      mark(kind),
+      h("b", {}, digits(count)),
+      h("span", {}, kind, " ", h("span", { class: "muted" }, share(count, passing.length))),
+    );
   };
   return button;
 }
 
 function flipOutcome(kind) {
   const shown = (state.show ?? "").split(",").filter(Boolean);
-  go({ show: (shown.includes(kind) ? shown.filter((one) => one !== kind) : [...shown, kind]).join(",") }, { quietly: true });
+  go(
+    { show: (shown.includes(kind) ? shown.filter((one) => one !== kind) : [...shown, kind]).join(",") },
+    { quietly: true },
+  );
 }
 
 /** The filters of a list; they stay in place while they are used. */
 function toolbar(view) {
-  const box = h("input", { type: "search", id: "search", value: state.q ?? "", placeholder: "Search tasks, errors, steps…", "aria-label": "Search", oninput: () => searchFor(box.value) });
+  const box = h("input", {
+    type: "search",
+    id: "search",
+    value: state.q ?? "",
+    placeholder: "Search tasks, errors, steps…",
+    "aria-label": "Search",
+    oninput: () => searchFor(box.value),
+  });
   const choices = [
     ["class", "Class", [...new Set(tasks.map((task) => task.class ?? "none"))]],
     ["tag", "Tag", [...new Set(tasks.flatMap((task) => task.tags))].sort()],
@@ -113,15 +180,29 @@ function toolbar(view) {
     "div",
     { class: "toolbar", role: "search" },
     box,
-    view === "tasks" ? null : h("div", { class: "row", role: "group", "aria-label": "Show only" }, SHOWN.map(outcomeButton)),
-    choices.map(([name, title, values]) => picker(name, title, [["", "any"], ...values.map((value) => [value, value.replaceAll("_", " ")])])),
-    !ORDERS[view] ? null : picker("sort", "Sort", ORDERS[view].map(([name, title], at) => [at ? name : "", title])),
+    view === "tasks"
+      ? null
+      : h("div", { class: "row", role: "group", "aria-label": "Show only" }, SHOWN.map(outcomeButton)),
+    choices.map(([name, title, values]) =>
+      picker(name, title, [["", "any"], ...values.map((value) => [value, value.replaceAll("_", " ")])]),
+    ),
+    !ORDERS[view]
+      ? null
+      : picker(
+          "sort",
+          "Sort",
+          ORDERS[view].map(([name, title], at) => [at ? name : "", title]),
+        ),
     h("button", { type: "button", class: "clear", onclick: () => clearFilters() }, "Clear"),
   );
 }
 
 function picker(name, title, options) {
-  const select = h("select", { "data-filter": name, onchange: () => go({ [name]: select.value }, { quietly: true }) }, options.map(([value, text]) => h("option", { value }, text)));
+  const select = h(
+    "select",
+    { "data-filter": name, onchange: () => go({ [name]: select.value }, { quietly: true }) },
+    options.map(([value, text]) => h("option", { value }, text)),
+  );
   return h("label", { class: "pick" }, h("span", { class: "small muted" }, title), select);
 }
 
@@ -153,12 +234,29 @@ function taskRow(task) {
   const hidden = task.rows.some(notes.hidden);
   const first = task.rows.find((row) => row.outcome === "failure" || row.harm) ?? task.rows[0];
   return [
-    h("div", { class: "name" }, h("a", { class: "title", href: episodeLink(hidden ? task.rows[0] : first) }, task.id), " ", classPill(task)),
+    h(
+      "div",
+      { class: "name" },
+      h("a", { class: "title", href: episodeLink(hidden ? task.rows[0] : first) }, task.id),
+      " ",
+      classPill(task),
+    ),
     h("div", { class: "what muted" }, task.instruction),
-    h("div", { class: "chips" }, task.rows.slice(0, 24).map((row) => chip(row, !list.kept.has(row))), task.rows.length > 24 ? h("span", { class: "small muted" }, `+${task.rows.length - 24}`) : null),
+    h(
+      "div",
+      { class: "chips" },
+      task.rows.slice(0, 24).map((row) => chip(row, !list.kept.has(row))),
+      task.rows.length > 24 ? h("span", { class: "small muted" }, `+${task.rows.length - 24}`) : null,
+    ),
     h("div", { class: "score" }, hidden ? "" : `${good}/${graded}`),
     h("div", { class: "why" }, worst ? h("span", { class: "reason" }, worst.name) : null),
-    h("div", { class: "parts" }, hidden || !pair || pair[0].page !== pair[1].page ? null : h("a", { href: pairLink(...pair) }, `Compare: they part at step ${task.pair[2] + 1}`)),
+    h(
+      "div",
+      { class: "parts" },
+      hidden || !pair || pair[0].page !== pair[1].page
+        ? null
+        : h("a", { href: pairLink(...pair) }, `Compare: they part at step ${task.pair[2] + 1}`),
+    ),
   ];
 }
 
@@ -166,7 +264,13 @@ function episodeRow(row) {
   const hidden = notes.hidden(row);
   return [
     h("div", { class: "mark" }, chip(row)),
-    h("div", { class: "name" }, h("a", { class: "title", href: episodeLink(row) }, row.task.id), " ", h("span", { class: "muted" }, rollout(row))),
+    h(
+      "div",
+      { class: "name" },
+      h("a", { class: "title", href: episodeLink(row) }, row.task.id),
+      " ",
+      h("span", { class: "muted" }, rollout(row)),
+    ),
     h("div", { class: "score" }, hidden ? "" : digits(row.reward)),
     h("div", { class: "why" }, hidden || !row.reason ? null : h("span", { class: "reason" }, reasonText(row.reason))),
     h("div", { class: "num" }, many(row.steps, "step")),

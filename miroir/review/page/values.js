@@ -53,9 +53,14 @@ function compact(value) {
 /** Arguments or a result in a line of at most `most` characters. */
 function preview(value, most = 200) {
   const text = isObject(value)
-    ? Object.entries(value).map(([key, item]) => `${key}: ${compactText(item, most)}`).join(", ")
+    ? Object.entries(value)
+        .map(([key, item]) => `${key}: ${compactText(item, most)}`)
+        .join(", ")
     : compactText(value, most);
-  const line = text.slice(0, 4 * most).replace(/\s+/g, " ").trim();
+  const line = text
+    .slice(0, 4 * most)
+    .replace(/\s+/g, " ")
+    .trim();
   return line.length > most ? `${line.slice(0, most)}…` : line;
 }
 
@@ -86,7 +91,10 @@ function folded(text, { lines = 8, kind = "" } = {}) {
 
   function label() {
     const left = text.length - shown;
-    const all = left <= PIECE ? `Show all ${size(text.length)} characters` : `Show ${size(PIECE)} more of ${size(text.length)} characters`;
+    const all =
+      left <= PIECE
+        ? `Show all ${size(text.length)} characters`
+        : `Show ${size(PIECE)} more of ${size(text.length)} characters`;
     button.setAttribute("aria-expanded", left === 0);
     fill(button, left ? all : "Show less");
   }

@@ -50,7 +50,11 @@ class VirtualList {
   }
 
   show(at) {
-    const row = h("li", { class: at === this.current ? "current" : "", "aria-setsize": this.items.length, "aria-posinset": at + 1 });
+    const row = h("li", {
+      class: at === this.current ? "current" : "",
+      "aria-setsize": this.items.length,
+      "aria-posinset": at + 1,
+    });
     put(row, this.make(this.items[at], at));
     row.style.transform = `translateY(${at * this.height}px)`;
     const after = [...this.shown.keys()].filter((other) => other > at);
