@@ -10,7 +10,18 @@ import pytest
 
 from miroir.agents import CallableAgent
 from miroir.errors import InvalidArgument
-from miroir.jobs import Job, chosen, completed, done_key, numbered, read_tasks, record_key, remaining, rollouts
+from miroir.jobs import (
+    Job,
+    chosen,
+    completed,
+    done_key,
+    numbered,
+    read_tasks,
+    record_key,
+    remaining,
+    rollouts,
+    with_options,
+)
 from miroir.wire import Task
 
 TASKS = completed([{"id": f"t{index}", "task_hash": "h"} for index in range(10)])
@@ -192,3 +203,21 @@ def test_chooses_tasks_in_their_order() -> None:
 def test_a_job_counts_from_nought() -> None:
     """Trials and attempts count from 0."""
     assert Job(TASKS[0], 0).attempt == 0
+
+
+def test_fields_of_a_task_become_options_of_its_reset() -> None:
+    """Under the option's name, beside those that it has; without fields the tasks are as they were."""
+    [row] = completed([{"id": "a", "level": 3, "reset": {"seed": 1}}])
+
+    assert with_options([row], {"level": "difficulty", "id": "task_id"})[0]["reset"] == {
+        "seed": 1,
+        "difficulty": 3,
+        "task_id": "a",
+    }
+    assert with_options([row], {}) == [row]
+
+
+def test_a_field_that_a_task_lacks_is_named() -> None:
+    """Before anything is played."""
+    with pytest.raises(InvalidArgument, match="task t0 has no field 'level'; it has id, task_hash, instruction"):
+        with_options(TASKS, {"level": "level"})

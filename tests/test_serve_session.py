@@ -121,6 +121,19 @@ def test_narrows_the_tools_to_the_tasks(client: Client) -> None:
     assert client.call("end")["data"]["observation"]["error"]["error_type"] == "tool_not_found"
 
 
+def test_a_tasks_own_tools_are_those_of_the_episode(monkeypatch: pytest.MonkeyPatch, client: Client) -> None:
+    """They come with the reset, are listed in the session, and others are unknown; without any there is no word."""
+    assert "tools" not in client.ask("reset", {"task_id": "plain"})["data"]
+    own = [{"name": "end", "description": "End.", "inputSchema": {"type": "object"}}]
+    monkeypatch.setattr(Puppet, "task_tools", lambda self: own)
+    told = client.ask("reset", {"task_id": "plain"})["data"]["tools"]
+    assert [tool["name"] for tool in told] == ["end", "submit"]
+    listed = client.ask("step", {"type": "list_tools"})["data"]["observation"]["tools"]
+    assert [tool["name"] for tool in listed] == ["end", "submit"]
+    assert client.call("say", text="a")["data"]["observation"]["error"]["error_type"] == "tool_not_found"
+    assert client.call("end")["data"]["done"]
+
+
 def test_lists_tools_without_an_episode_or_a_step(client: Client) -> None:
     """list_tools needs no reset, counts as no step, and is in OpenEnv's shape."""
     reply = client.ask("step", {"type": "list_tools"})
