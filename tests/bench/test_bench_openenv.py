@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from contextlib import ExitStack
 
 import pytest
-from peers.openenv import peers
+from peers.openenv_peers import peers
 from serveclient import served
 
 from miroir import Fleet, Session

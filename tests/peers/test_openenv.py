@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
-from peers.openenv import REQUIREMENTS, Peer, peers
+from peers.openenv_peers import REQUIREMENTS, Peer, peers
 
 from miroir import EnvError, Fleet, NoFreeContainer, Session, catalog
 from miroir.check import check

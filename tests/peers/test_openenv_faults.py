@@ -12,7 +12,7 @@ from contextlib import ExitStack
 from typing import Any, NamedTuple
 
 import pytest
-from peers.openenv import Peer, peers
+from peers.openenv_peers import Peer, peers
 
 from miroir import ConnectionLost, EnvError, Fleet, NoFreeContainer, Session, StepTimeout
 from miroir.deadlines import Deadlines
