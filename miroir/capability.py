@@ -9,14 +9,14 @@ from functools import cached_property
 from typing import Any
 
 from . import rest
-from .errors import MiroirError
+from .errors import InvalidArgument, MiroirError
 from .urls import endpoint
 from .wire import PROTOCOL, Tool
 
 CLOSED = ("environment is closed", "mcp client is not available")  # what a session says whose world was reaped
 CUT = frozenset({"timeout", "transport_error"})  # tool errors that the server is to blame for
 _ANY_ACTIONS = frozenset({"metadata", "type"})  # properties; a type with no more takes tool calls
-_FAMILY = PROTOCOL.partition("/")[0]
+_FAMILY = f"{PROTOCOL.partition('/')[0]}/"
 _TYPES: Mapping[str, type | tuple[type, ...]] = {
     "string": str,
     "integer": int,
@@ -81,14 +81,20 @@ def capability(url: str, token: str | None, greeting: Mapping[str, Any]) -> Capa
 
 
 def asked(url: str, token: str | None) -> Capability:
-    """What the server at `url` can do, by its routes; a plain one with tools where they cannot be asked."""
+    """What the server at `url` can do, by its routes; a plain one with tools where they cannot be asked.
+
+    InvalidArgument when it speaks a newer protocol of ours.
+    """
     try:
         health = rest.get(endpoint(url, "health"), token=token, timeout_s=rest.HEALTH_TIMEOUT_S)
-        if isinstance(health, dict) and str(health.get("protocol")).partition("/")[0] == _FAMILY:
-            return _kept(url, Capability(url, token, plain=False))
-        schema = rest.get(endpoint(url, "schema"), token=token)
+        spoken = str(health.get("protocol")) if isinstance(health, dict) else ""
+        schema = None if spoken.startswith(_FAMILY) else rest.get(endpoint(url, "schema"), token=token)
     except MiroirError:
         return Capability(url, token, plain=True)
+    if spoken.startswith(_FAMILY):
+        if spoken != PROTOCOL:
+            raise InvalidArgument(f"{url} speaks {spoken}, and this miroir {PROTOCOL}; update the older of them")
+        return _kept(url, Capability(url, token, plain=False))
     action = schema.get("action") if isinstance(schema, dict) else None
     properties = set(action.get("properties", {})) if isinstance(action, dict) else set()
     own = bool(properties - _ANY_ACTIONS) and "tool_name" not in properties

@@ -8,6 +8,7 @@ import pytest
 from openenvstub import OWN_SCHEMA, TOOL_SCHEMA, openenv_stub
 
 from miroir.capability import Capability, asked, capability, cut, reaped, speaks_ours
+from miroir.errors import InvalidArgument
 
 PLAIN: dict[str, Any] = {"type": "state", "data": {"episode_id": None, "step_count": 0}}
 OURS: dict[str, Any] = {"type": "state", "data": {"episode_id": None, "step_count": 0, "wanted_s": None}}
@@ -51,6 +52,13 @@ def test_the_health_of_a_superset_names_our_protocol() -> None:
     """Whatever its states look like."""
     with openenv_stub({"health": {"status": "healthy", "protocol": "miroir/1"}}) as stub:
         assert not asked(stub.url, None).plain
+
+
+def test_a_newer_protocol_is_refused() -> None:
+    """What it means by its frames cannot be known."""
+    health = {"status": "healthy", "protocol": "miroir/2"}
+    with openenv_stub({"health": health}) as stub, pytest.raises(InvalidArgument, match="speaks miroir/2, and this"):
+        asked(stub.url, None)
 
 
 @pytest.mark.parametrize("properties", [{"metadata": {}}, {"type": {}, "metadata": {}}, {"tool_name": {}, "x": {}}])

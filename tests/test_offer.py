@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
 
 import pytest
 from openenvstub import TOOL_SCHEMA, Stub, openenv_stub
 from puppet import Puppet
 
+from miroir.cli import main
 from miroir.errors import HttpError, InvalidArgument
 from miroir.offer import Offer
 from miroir.serve import running
@@ -68,3 +71,22 @@ def test_a_plain_server_has_no_surfaces(stub: Stub) -> None:
 def test_the_token_is_in_no_repr(stub: Stub) -> None:
     """An offer may be logged."""
     assert "s3cret" not in repr(Offer.of(stub.url, "s3cret"))
+
+
+@pytest.mark.parametrize(
+    ("answers", "says"),
+    [
+        ({"health": {"hello": "world"}}, "CONNECTION_FAILED: none of 1 containers is alive"),
+        ({"health": {"status": "healthy", "protocol": "miroir/2"}}, "INVALID_ARGUMENT: http://127.0.0.1:"),
+        ({**ROUTES, "peer/tasks": {"tasks": [{"id": 7}]}}, "INVALID_ARGUMENT: the id of task 0 of train is 7; it must"),
+    ],
+)
+def test_what_cannot_be_played_on_is_one_line(
+    answers: dict[str, Any], says: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """No environment server, a newer protocol, a task of the wrong form: exit code 2."""
+    with openenv_stub(answers) as stub:
+        assert main(["run", stub.url, "--out", str(tmp_path), "--agent", "playing:says", "--wait", "0.2"]) == 2
+    err = capsys.readouterr().err
+    assert err.startswith(f"error: {says}")
+    assert err.count("\n") == 1
