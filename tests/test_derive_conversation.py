@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from derive_records import LOOK, SUBMIT, TOOLS, answered, called, record, talk
 
-from miroir.derive.conversation import Unfit, conversation, failed_calls
+from miroir.derive.conversation import Unfit, conversation
 from miroir.derive.toolset import Toolset
 
 TOOLSET = Toolset(TOOLS)
@@ -153,10 +153,11 @@ def test_failed_calls_are_found_in_the_steps() -> None:
     played["steps"][1]["error"] = {"error_type": "not_found", "message": "no"}
     made = conversation(played, TOOLSET)
 
-    assert failed_calls(played, made) == {made.messages[3]["tool_calls"][0]["id"]}
+    failed = {made.messages[3]["tool_calls"][0]["id"]}
+    assert made.failed == failed
     del played["steps"][0]
-    assert failed_calls(played, made) == {made.messages[3]["tool_calls"][0]["id"]}
-    assert failed_calls(record(steps=...), made) == set()
+    assert conversation(played, TOOLSET).failed == failed
+    assert conversation({**played, "steps": []}, TOOLSET).failed == set()
 
 
 def test_the_messages_of_the_record_are_left_alone() -> None:

@@ -114,13 +114,33 @@ def test_secrets_are_redacted_everywhere(tmp_path: Path) -> None:
     assert report.manifest()["redacted"] == 5
 
 
+def test_secrets_are_redacted_beside_the_conversation(tmp_path: Path) -> None:
+    """A trajectory's extra, which holds the record's own facts, is redacted too; what names the record is not."""
+    made = record("secret-task", prompt="Use secret-7.", task={"id": "secret-task", "instruction": "Use secret-7."})
+
+    _, (row,) = derived(tmp_path, [made], "atif", redact=("secret",))
+
+    assert "secret-7" not in json.dumps(row)
+    assert row["extra"]["miroir"]["task_id"] == "secret-task"
+
+
+def test_a_redacted_call_is_still_known_to_have_failed(tmp_path: Path) -> None:
+    """Errors are found before arguments are redacted."""
+    made = record(calls=(("look", {"query": "secret"}), SUBMIT))
+    made["steps"][0]["error"] = {"error_type": "not_found", "message": "no"}
+
+    _, (row,) = derived(tmp_path, [made], "openai", redact=("secret",), mask_errors=True)
+
+    assert [message["weight"] for message in row["messages"] if message["role"] == "assistant"] == [0, 1]
+
+
 def test_a_bad_expression_is_refused(tmp_path: Path) -> None:
     """A regular expression that is none is named."""
     with pytest.raises(InvalidArgument, match=r"'\(' is no regular expression"):
         derived(tmp_path, [record()], redact=("(",))
 
 
-@pytest.mark.parametrize("where", ["content", "arguments", "tools"])
+@pytest.mark.parametrize("where", ["content", "arguments", "tools", "task"])
 def test_a_canary_stops_the_run(tmp_path: Path, where: str) -> None:
     """A canary anywhere in a row, its tools too, stops everything and names the episode."""
     marked = record("b")
@@ -128,6 +148,8 @@ def test_a_canary_stops_the_run(tmp_path: Path, where: str) -> None:
         marked["messages"][2]["content"] = "a CANARY-7 here"
     elif where == "arguments":
         marked["messages"][1]["tool_calls"][0]["function"]["arguments"]["query"] = "CANARY-7"
+    elif where == "task":
+        marked["task"]["persona"] = {"name": "CANARY-7"}
     else:
         marked["tools"] = [*TOOLS, {"function": {"name": "x", "description": "CANARY-7"}}]
 

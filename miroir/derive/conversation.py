@@ -32,6 +32,7 @@ class Conversation:
     end: int
     by_program: bool = False  # made from the steps of an episode that no model played
     invalid: set[int] = field(default_factory=set)  # messages with a call that is not valid
+    failed: set[str] = field(default_factory=set)  # ids of the calls that the environment answered with an error
 
     @property
     def trained(self) -> list[Message]:
@@ -58,15 +59,16 @@ def conversation(
         reader.take(message)
     made = reader.conversation()
     made.by_program = not told
+    made.failed = _failed(made.messages, record.get("steps"))
     return made
 
 
-def failed_calls(record: Mapping[str, Any], spoken: Conversation) -> set[str]:
-    """The ids of the calls that the environment answered with an error."""
-    steps = iter(record.get("steps") or ())
+def _failed(messages: Sequence[Message], played: Any) -> set[str]:
+    """The ids of the calls whose steps had an error; a call that was never made has no step."""
+    steps = iter(_objects(played or []))
     step = next(steps, None)
     failed = set()
-    for message in spoken.messages:
+    for message in messages:
         for call in message.get("tool_calls", ()):
             function = call["function"]
             if step and step.get("tool") == function["name"] and step.get("arguments") == function["arguments"]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import nullcontext
 from pathlib import Path
 from typing import NamedTuple
@@ -62,15 +62,18 @@ def derive(
         if not chosen.units:
             raise RecordError(f"nothing is left: {'; '.join(funnel.sentence() for funnel in chosen.funnels)}")
         held_out = validation_tasks((unit.task_id for unit in chosen.units), options.validation, options.seed)
-        written: dict[str, int] = {}
-        if spill is not None:
-            written = _write(files, format_, chosen.units, held_out, [place, beside["validation"]], spill)
+        if spill is None:
+            return _report(workshop, chosen, held_out, digests(), {}, loaded)
+        written = _write(files, format_, chosen.units, held_out, [place, beside["validation"]], spill)
         report = _report(workshop, chosen, held_out, digests(), written, loaded)
-        if spill is not None:
-            named = report.named()
-            files.text(beside["manifest"], json.dumps(named.manifest(), indent=2, ensure_ascii=False) + "\n")
-            files.text(beside["card"], card(named, place.name))
+        _describe(files, beside, report.named(), place.name)
     return report
+
+
+def _describe(files: Files, beside: Mapping[str, Path], report: Report, name: str) -> None:
+    """Write the manifest and the card."""
+    files.text(beside["manifest"], json.dumps(report.manifest(), indent=2, ensure_ascii=False) + "\n")
+    files.text(beside["card"], card(report, name))
 
 
 class Unit(NamedTuple):

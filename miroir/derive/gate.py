@@ -45,10 +45,10 @@ class Gate:
     def check_outcome(self, record: Mapping[str, Any]) -> None:
         """Dropped where the episode's outcome is not wanted."""
         success = record["metadata"]["success"]
-        if self._outcome != "any" and success != (self._outcome == "success"):
-            raise Dropped(
-                "successful" if self._outcome == "success" else "asked for", "failed" if not success else "successful"
-            )
+        if self._outcome == "success" and not success:
+            raise Dropped("successful", "failed")
+        if self._outcome == "failure" and success:
+            raise Dropped("asked for", "successful")
         if record["metadata"]["harm"] and self._harm_matters:
             raise Dropped("harmless", "harmful")
 

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from ..errors import InvalidArgument, RecordError
 from .conversation import Conversation
 
 REDACTED = "[redacted]"
+_NAMES = frozenset({"task_id", "episode_id", "task_hash", "id", "split"})
+_SPOKEN = frozenset({"messages", "steps", "tools"})
 _TELLING = 24  # characters from which a grader's text is no chance match
 
 
@@ -34,6 +36,17 @@ class Redaction:
             for call in message.get("tool_calls", ()):
                 call["function"]["arguments"] = self._value(call["function"]["arguments"])
 
+    def facts(self, record: Mapping[str, Any]) -> Mapping[str, Any]:
+        """The record with all redacted that a conversation is not made of, but for what names it."""
+        if not self._patterns:
+            return record
+        return {key: value if key in _SPOKEN else self._fact(key, value) for key, value in record.items()}
+
+    def _fact(self, key: str, value: Any) -> Any:
+        if isinstance(value, Mapping):
+            return {name: self._fact(name, item) for name, item in value.items()}
+        return value if key in _NAMES else self._value(value)
+
     def _value(self, value: Any) -> Any:
         if isinstance(value, str):
             return self._text(value)
@@ -48,12 +61,17 @@ class Redaction:
         return text
 
 
-def refuse_canaries(canaries: Iterable[str], spoken: Conversation, episode_id: str) -> None:
-    """RecordError, naming the episode, where a canary occurs anywhere in the conversation or its tools."""
+def refuse_canaries(canaries: Sequence[str], record: Mapping[str, Any], spoken: Conversation) -> None:
+    """RecordError, naming the episode, where a canary occurs in the conversation, its tools or the record's facts."""
+    if not canaries:
+        return
+    facts = {key: value for key, value in record.items() if key not in _SPOKEN}
+    texts = [*_texts(spoken), spoken.tools.text, *_strings(facts)]
     for canary in canaries:
-        if any(canary in text for text in (*_texts(spoken), spoken.tools.text)):
+        if any(canary in text for text in texts):
             raise RecordError(
-                f"the canary {canary!r:.60} is in episode {episode_id}: what it marks has leaked; find out how first"
+                f"the canary {canary!r:.60} is in episode {record.get('episode_id')}: what it marks has leaked; "
+                "find out how first"
             )
 
 

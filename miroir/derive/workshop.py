@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Mapping
 from typing import Any
 
-from .conversation import Conversation, Unfit, conversation, failed_calls
+from .conversation import Conversation, Unfit, conversation
 from .encoding import encoded
 from .exclusion import Near, instruction
 from .formats import Example, Format, Kind, Row
@@ -58,7 +58,7 @@ class Workshop:
         self.gate.check_outcome(record)
         spoken = _SILENCE if self.format.kind is Kind.TABLE else self._spoken(record)
         measured = self.yardstick.measure(spoken, each=self._each)
-        example = Example(record, spoken, *self._ends(record, spoken, measured))
+        example = Example(self.redaction.facts(record), spoken, *self._ends(spoken, measured))
         try:
             rows = self.format.rows(example)
         except Unfit as unfit:
@@ -84,17 +84,15 @@ class Workshop:
             spoken = conversation(record, tools, reasoning=reasoning, invalid_calls=invalid_calls)
         except (Unfit, ValueError) as unfit:
             raise Dropped("whole", str(unfit)) from unfit
-        refuse_canaries(options.canaries, spoken, str(record.get("episode_id")))
+        refuse_canaries(options.canaries, record, spoken)
         self.redaction.apply(spoken)
         if not options.allow_grader_text and holds_grader_text(record, spoken):
             raise Dropped("clean", "with the grader's text in it")
         return spoken
 
-    def _ends(
-        self, record: Mapping[str, Any], spoken: Conversation, measured: Measured
-    ) -> tuple[tuple[int, ...], frozenset[int]]:
+    def _ends(self, spoken: Conversation, measured: Measured) -> tuple[tuple[int, ...], frozenset[int]]:
         """Where the rows end, in messages, so that each is short enough; and what of them is masked."""
-        masked = self._masked(record, spoken)
+        masked = self._masked(spoken)
         ends = self._possible_ends(spoken)
         limit = self.options.max_tokens
         fit = ends if limit is None else [end for end in ends if self._tokens(measured, end) <= limit]
@@ -116,15 +114,14 @@ class Workshop:
     def _tokens(self, measured: Measured, end: int) -> int:
         return self.yardstick.tokens(measured.tools + sum(measured.sizes[:end]))
 
-    def _masked(self, record: Mapping[str, Any], spoken: Conversation) -> frozenset[int]:
+    def _masked(self, spoken: Conversation) -> frozenset[int]:
         """The assistant's messages that are not to be learnt: with invalid calls, and with none but failed ones."""
         if not self.options.mask_errors:
             return frozenset(spoken.invalid)
-        failed = failed_calls(record, spoken)
         return frozenset(spoken.invalid) | {
             at
             for at, message in enumerate(spoken.messages)
-            if "tool_calls" in message and all(call["id"] in failed for call in message["tool_calls"])
+            if "tool_calls" in message and all(call["id"] in spoken.failed for call in message["tool_calls"])
         }
 
     def _kept(self, example: Example, measured: Measured, rows: list[Row]) -> Candidate:

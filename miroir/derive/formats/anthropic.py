@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import groupby
 from typing import Any
 
-from ..conversation import Message, Unfit, failed_calls
+from ..conversation import Message, Unfit
 from .form import Column, Example, Format, Kind, Row
 
 _NAME = re.compile(r"[a-zA-Z0-9_-]{1,128}")
@@ -30,7 +30,7 @@ def _rows(example: Example) -> list[Row]:
     if spoken[0]["role"] != "user":
         raise Unfit("a conversation that does not begin with the user")
     system = "\n\n".join(message["content"] for message in messages[: len(messages) - len(spoken)])
-    writer = _Writer(failed_calls(example.record, example.spoken))
+    writer = _Writer(example.spoken.failed)
     return [
         {"system": system, "messages": writer.messages(spoken), "tools": [_tool(tool) for tool in tools.definitions]}
     ]
