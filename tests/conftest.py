@@ -24,14 +24,12 @@ def _nothing_left() -> Iterator[None]:
     sockets = _sockets()
     children = _children()
     yield
-    gc.collect()
     deadline = time.monotonic() + GRACE_S
-    while time.monotonic() < deadline:
-        left = _left(threads, sockets, children)
-        if not left:
-            return
+    while left := _left(threads, sockets, children):
+        if time.monotonic() > deadline:
+            pytest.fail(f"left behind: {left}")
+        gc.collect()  # a whole collection is dear, and most tests leave nothing to find
         time.sleep(0.02)
-    pytest.fail(f"left behind: {_left(threads, sockets, children)}")
 
 
 def _left(threads: set[threading.Thread], sockets: set[str], children: set[int]) -> list[str]:
