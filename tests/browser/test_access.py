@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from browser.tabs import Tab
-from playwright.sync_api import Browser
 
 from miroir.review import Collection
 from miroir.review.alignment import best_pair
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser
 
 DESKTOP = {"width": 1280, "height": 860}
 PHONE = {"width": 390, "height": 844}

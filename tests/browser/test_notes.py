@@ -9,15 +9,17 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 import rollouts
 from browser.tabs import Tab
-from playwright.sync_api import Browser, Page
 
 from miroir.notes import read_notes, verdicts
 from miroir.review import Collection, ReviewServer, Settings, prepared, write, write_report
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser, Page
 
 
 @pytest.fixture
