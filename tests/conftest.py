@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import gc
 import os
 import threading
@@ -53,9 +54,8 @@ def _sockets() -> set[str]:
 
 
 def _children() -> set[int]:
-    return {
-        int(pid)
-        for task in Path("/proc/self/task").iterdir()
-        if (task / "children").exists()
-        for pid in (task / "children").read_text().split()
-    }
+    found: set[int] = set()
+    for task in Path("/proc/self/task").iterdir():
+        with contextlib.suppress(OSError):  # a thread that ends meanwhile takes its entry along
+            found |= {int(pid) for pid in (task / "children").read_text().split()}
+    return found

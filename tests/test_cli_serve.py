@@ -86,7 +86,7 @@ def test_listens_on_other_addresses_when_it_is_told_that_anyone_may() -> None:
 @pytest.mark.parametrize(
     ("argv", "says"),
     [
-        (["nowhere"], "no environment 'nowhere'; name one of office, ors, or package.module:Class"),
+        (["nowhere"], "no environment 'nowhere'; name one of office, appworld, ors, or package.module:Class"),
         (["nowhere.at:All"], "the environment 'nowhere.at:All': there is no module nowhere"),
         (["puppet:Pulcinella"], "the environment 'puppet:Pulcinella': puppet has no Pulcinella"),
         (["ors"], "ors: the following arguments are required: --url; its own options are --url, --env, --reward"),
