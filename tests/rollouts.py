@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import random
 from collections.abc import Iterator, Sequence
@@ -94,7 +95,7 @@ def _task(rng: random.Random, number: int) -> dict[str, Any]:
     own = random.Random(number)
     return {
         "id": f"{kind}-by-rules-{number}",
-        "task_hash": f"{number:064x}",
+        "task_hash": hashlib.sha256(str(number).encode()).hexdigest(),
         "instruction": f"Please handle the {_text(own, 40)}.\n\nIn the office it is Monday, 09:00 UTC.",
         "tags": [kind, f"level-{number % 3 + 1}"],
         "max_steps": 80,

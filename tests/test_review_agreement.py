@@ -14,7 +14,7 @@ from miroir.stats import kappa, wilson
 def entry(name: str, *, success: bool, void: bool = False) -> Entry:
     """An episode; its hash is its name."""
     record = {"episode_id": name, "task_id": "t", "reward": None if void else 1.0, "metadata": {"success": success}}
-    return entry_of(record, name, 0, 0)
+    return entry_of(record, name)
 
 
 def note(episode: str, right: bool | None, *, reviewer: str = "Ada", sha: str | None = None) -> Note:

@@ -87,7 +87,7 @@ def entry(outcome: str, calls: list[int], *, harm: bool = False, version: str = 
     """An entry with this outcome and these calls."""
     reward = {"success": 1.0, "failure": 0.0, "void": None}[outcome]
     metadata = {"task_hash": version, "success": outcome == "success", "harm": harm}
-    made = entry_of({"task_id": "t", "reward": reward, "metadata": metadata, "steps": []}, "0" * 64, 0, 0)
+    made = entry_of({"task_id": "t", "reward": reward, "metadata": metadata, "steps": []}, "0" * 64)
     return replace(made, calls=array("q", calls), steps=len(calls))
 
 

@@ -23,7 +23,7 @@ def entry(number: int, kind: str, *, task: int = 0, length: int = 75) -> Entry:
         "reward": None if kind == "void" else 1.0,
         "metadata": {"success": kind == "success", "harm": kind == "harm"},
     }
-    return replace(entry_of(record, "0" * 64, 0, length), steps=10 - number % 5)
+    return replace(entry_of(record, "0" * 64), length=length, steps=10 - number % 5)
 
 
 def test_all_that_fits_is_kept() -> None:

@@ -20,7 +20,7 @@ def record(**changes: Any) -> dict[str, Any]:
 
 def entry(**changes: Any) -> Entry:
     """Its entry."""
-    return entry_of(record(**changes), "f" * 64, 10, 20)
+    return entry_of(record(**changes), "f" * 64, 10)
 
 
 @pytest.mark.parametrize(
@@ -54,7 +54,7 @@ def test_an_entry_counts_what_lists_show() -> None:
 
     assert (found.steps, found.tool_errors, found.checks, found.met) == (2, 1, 2, 1)
     assert (found.seconds, found.started_at, found.agent) == (2.5, "2026-01-01T00:00:00Z", "m")
-    assert (found.trial, found.attempt, found.offset, found.length) == (3, 1, 10, 20)
+    assert (found.trial, found.attempt, found.place) == (3, 1, 10)
     assert len(set(found.calls)) == 2
 
 

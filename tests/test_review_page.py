@@ -48,7 +48,7 @@ def digest(text: str) -> str:
 
 def test_only_the_inlined_code_and_style_may_apply() -> None:
     """The policy names their hashes, allows nothing by default, and no connection unless it is asked for."""
-    found = Elements("".join(page({"title": "a"}, []))).found
+    found = Elements(b"".join(page({"title": "a"}, [])).decode()).found
 
     assert f"script-src {digest(found['script'])};" in found["policy"]
     assert f"style-src {digest(found['style'])};" in found["policy"]
@@ -60,7 +60,7 @@ def test_only_the_inlined_code_and_style_may_apply() -> None:
 
 def test_nothing_is_loaded_from_elsewhere() -> None:
     """The only link is an empty picture."""
-    found = Elements("".join(page({"title": "a"}, []))).found
+    found = Elements(b"".join(page({"title": "a"}, [])).decode()).found
 
     assert "src" not in found
     assert found["href"] == "data:,"
@@ -71,7 +71,7 @@ def test_nothing_is_loaded_from_elsewhere() -> None:
 def test_data_stays_in_its_element(text: str) -> None:
     """Whatever the index holds, a browser reads it back as data, and the code after it is whole."""
     index = {"title": text, "rows": [text]}
-    found = Elements("".join(page(index, [zlib.compress(b"x")]))).found
+    found = Elements(b"".join(page(index, [zlib.compress(b"x")])).decode()).found
 
     assert json.loads(found["index"]) == index
     assert "<" not in found["index"]

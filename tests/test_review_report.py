@@ -104,7 +104,7 @@ def test_a_failed_report_leaves_the_old_one(traces: Path, tmp_path: Path, monkey
     before = out.read_bytes()
 
     def broken(*_: object, **__: object) -> Any:
-        yield "half a page"
+        yield b"half a page"
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(report, "page", broken)

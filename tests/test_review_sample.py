@@ -24,7 +24,7 @@ def entries(*counts: int) -> list[Entry]:
                 "reward": None if outcome == "void" else 1.0,
                 "metadata": {"success": outcome == "success"},
             }
-            made.append(entry_of(record, "0" * 64, 0, 0))
+            made.append(entry_of(record, "0" * 64))
     return made
 
 

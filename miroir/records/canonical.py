@@ -14,6 +14,7 @@ try:
 except ImportError:  # the extra `fast`
     _quick = None
 
+_ASCII = json.JSONEncoder(sort_keys=True, separators=(",", ":"))
 _JSON = json.JSONEncoder(sort_keys=True, separators=(",", ":"), ensure_ascii=False)
 _CLASSES = bytes(
     ord("0") if code in b"0123456789" else ord("e") if code == ord("e") else ord(" ") for code in range(256)
@@ -37,6 +38,9 @@ def canonical(record: Mapping[str, Any] | list[Any]) -> bytes:
         else:
             if _SMALL not in data and not _may_hold_exponent(data):
                 return data
+    text = _ASCII.encode(record)
+    if "\\u" not in text:  # then nothing was escaped that need not be, and this is the quicker way
+        return text.encode()
     return _JSON.encode(record).encode(errors="surrogatepass")
 
 

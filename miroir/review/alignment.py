@@ -71,7 +71,7 @@ def align(left: Sequence[Mapping[str, Any]], right: Sequence[Mapping[str, Any]])
 
 
 class _Call(NamedTuple):
-    key: str
+    key: bytes
     tool: Any
     arguments: frozenset[str]
 

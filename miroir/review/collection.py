@@ -5,11 +5,8 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-import tempfile
-import zlib
-from collections import deque
 from collections.abc import Iterator, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import replace
 from functools import cached_property
 from itertools import groupby
 from operator import attrgetter
@@ -21,12 +18,10 @@ from ..records.canonical import canonical
 from ..records.sources import Traces
 from .entry import Entry, TaskInfo, entry_of, task_info
 from .redaction import Redaction
+from .spool import Spool
 
 NEEDED = ("task_id", "reward", "metadata.success")
-_LEVEL = 2  # a third of the time of gzip's default, for 20 % more bytes
 _DIGITS = re.compile(r"(\d{1,9})")
-_WAITING = 8  # records that may wait to be compressed
-_GZIP = 16 + zlib.MAX_WBITS
 
 
 class Collection:
@@ -40,7 +35,7 @@ class Collection:
         self.redaction = Redaction(redact)
         self.entries: list[Entry] = []
         self.tasks: dict[str, TaskInfo] = {}
-        self._spool = tempfile.TemporaryFile()  # noqa: SIM115 - closed by `close`
+        self._spool = Spool()
         try:
             self._read(traces, skip_bad=skip_bad)
             if not self.entries:
@@ -48,7 +43,6 @@ class Collection:
         except BaseException:
             self.close()
             raise
-        self.entries.sort(key=_place)
 
     def __enter__(self) -> Collection:
         return self
@@ -67,13 +61,11 @@ class Collection:
 
     def compressed(self, entry: Entry) -> bytes:
         """The record's JSON, in gzip's format."""
-        self._spool.seek(entry.offset)
-        return self._spool.read(entry.length)
+        return self._spool.compressed(entry.place)
 
     def record(self, entry: Entry) -> dict[str, Any]:
         """The whole record, without what was redacted."""
-        data = zlib.decompress(self.compressed(entry), _GZIP)
-        record: dict[str, Any] = json.loads(data.decode(errors="surrogatepass"))
+        record: dict[str, Any] = json.loads(self._spool.text(entry.place).decode(errors="surrogatepass"))
         return record
 
     def find(self, name: str) -> Entry:
@@ -100,28 +92,19 @@ class Collection:
         self.entries = [entry for entry in self.entries if entry.episode_id in kept]
 
     def _read(self, traces: Traces, *, skip_bad: bool) -> None:
-        """Fill the list; a thread hashes and compresses what another record's parsing leaves it time for."""
-        waiting: deque[tuple[dict[str, Any], Future[tuple[str, bytes]]]] = deque()
-        with ThreadPoolExecutor(1, "miroir-review") as packer:
-            for record in load(traces, require=NEEDED, skip_bad=skip_bad, report=self.report):
-                try:
-                    whole = canonical(record)
-                except RecursionError:
-                    self._too_deep(record, skip_bad=skip_bad)
-                    continue
-                shown = canonical(self.redaction.value(record)) if self.redaction else whole
-                waiting.append((record, packer.submit(_packed, whole, shown)))
-                if len(waiting) > _WAITING:
-                    self._add(*waiting.popleft())
-            for record, packed in waiting:
-                self._add(record, packed)
-
-    def _add(self, record: dict[str, Any], packed: Future[tuple[str, bytes]]) -> None:
-        sha256, data = packed.result()
-        entry = entry_of(record, sha256, self._spool.tell(), len(data))
-        self._spool.write(data)
-        self.entries.append(entry)
-        self.tasks.setdefault(entry.task_id, task_info(record))
+        for record in load(traces, require=NEEDED, skip_bad=skip_bad, report=self.report):
+            try:
+                whole = canonical(record)
+            except RecursionError:
+                self._too_deep(record, skip_bad=skip_bad)
+                continue
+            shown = canonical(self.redaction.value(record)) if self.redaction else whole
+            entry = entry_of(record, hashlib.sha256(whole).hexdigest(), self._spool.add(shown))
+            self.entries.append(entry)
+            self.tasks.setdefault(entry.task_id, task_info(record))
+        self._spool.finish()
+        sized = (replace(entry, length=self._spool.size(entry.place)) for entry in self.entries)
+        self.entries = sorted(sized, key=_order)
 
     def _too_deep(self, record: dict[str, Any], *, skip_bad: bool) -> None:
         reason = f"the record of episode {record.get('episode_id')} is nested too deeply"
@@ -131,12 +114,7 @@ class Collection:
         self.report.bad_lines.append(reason)
 
 
-def _place(entry: Entry) -> tuple[Any, ...]:
+def _order(entry: Entry) -> tuple[Any, ...]:
     """Tasks by name, with the numbers in it as numbers, their rollouts by trial."""
     parts = [(part.isdecimal(), int(part) if part.isdecimal() else part) for part in _DIGITS.split(entry.task_id)]
     return parts, entry.task_id, entry.trial, entry.attempt, entry.started_at, entry.episode_id
-
-
-def _packed(whole: bytes, shown: bytes) -> tuple[str, bytes]:
-    """The record's hash, and what is shown of it in gzip's format."""
-    return hashlib.sha256(whole).hexdigest(), zlib.compress(shown, _LEVEL, _GZIP)

@@ -2,22 +2,21 @@
 
 from __future__ import annotations
 
-import json
 from array import array
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from ..records.canonical import canonical
 from .reason import Reason, reason_of
 from .shape import count, mapping, number, rows, text
 
 OUTCOMES = ("success", "failure", "void")
-_CANONICAL = json.JSONEncoder(sort_keys=True, separators=(",", ":"))
 
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """One episode. `calls` holds this process's hash of each call; `offset` and `length` place its record."""
+    """One episode. `calls` holds this process's hash of each call; `place` and `length` are its record's in a spool."""
 
     episode_id: str
     sha256: str
@@ -38,12 +37,12 @@ class Entry:
     seconds: float | None
     started_at: str
     calls: array[int]
-    offset: int
-    length: int
+    place: int
+    length: int = 0
 
     def json(self) -> dict[str, Any]:
         """What a list of episodes says of it."""
-        named = {name: value for name, value in asdict(self).items() if name not in ("calls", "offset", "length")}
+        named = {name: value for name, value in asdict(self).items() if name not in ("calls", "place", "length")}
         return {**named, "reason": self.reason and self.reason._asdict()}
 
 
@@ -57,8 +56,8 @@ class TaskInfo:
     tags: tuple[str, ...]
 
 
-def entry_of(record: Mapping[str, Any], sha256: str, offset: int, length: int) -> Entry:
-    """The entry of a record, whose compressed form is `length` bytes at `offset`."""
+def entry_of(record: Mapping[str, Any], sha256: str, place: int = 0) -> Entry:
+    """The entry of a record with this hash, kept at this place of a spool."""
     metadata, timings = mapping(record.get("metadata")), mapping(record.get("timings"))
     checks = rows(metadata.get("checks"))
     steps = rows(record.get("steps"))
@@ -83,8 +82,7 @@ def entry_of(record: Mapping[str, Any], sha256: str, offset: int, length: int) -
         seconds=number(timings.get("episode_s")),
         started_at=text(timings.get("started_at")),
         calls=array("q", (hash(call_key(step)) for step in steps)),
-        offset=offset,
-        length=length,
+        place=place,
     )
 
 
@@ -113,6 +111,6 @@ def agent_name(record: Mapping[str, Any]) -> str:
     return text(agent.get("model")) or text(agent.get("name"))
 
 
-def call_key(step: Mapping[str, Any]) -> str:
+def call_key(step: Mapping[str, Any]) -> bytes:
     """Two calls are equal when their keys are: the tool and its arguments, or the raw action."""
-    return _CANONICAL.encode(step["action"] if "action" in step else [step.get("tool"), step.get("arguments")])
+    return canonical([step["action"]] if "action" in step else [step.get("tool"), step.get("arguments")])

@@ -21,20 +21,20 @@ SCRIPTS = (
 STYLES = ("base", "marks", "lists", "charts", "episode", "compare")
 
 
-def page(index: dict[str, Any], blobs: Iterable[bytes], *, connect: bool = False) -> Iterator[str]:
-    """The page's text in pieces: an index, and compressed records as base64 in elements that no browser runs.
+def page(index: dict[str, Any], blobs: Iterable[bytes], *, connect: bool = False) -> Iterator[bytes]:
+    """The page in pieces: an index, and compressed records as base64 in elements that no browser runs.
 
     `connect` lets the page talk to the server that it came from.
     """
     frame = _resource("index.html")
     head, _, rest = frame.partition("{{body}}")
     head = head.replace("{{policy}}", policy(connect=connect)).replace("{{style}}", style())
-    yield head.replace("{{title}}", html.escape(plain(index["title"])))
-    yield f'<script type="application/json" id="index">{inert(index)}</script>\n'
-    yield f"<script>{script()}</script>\n"
+    yield head.replace("{{title}}", html.escape(plain(index["title"]))).encode()
+    yield f'<script type="application/json" id="index">{inert(index)}</script>\n'.encode()
+    yield f"<script>{script()}</script>\n".encode()
     for number, blob in enumerate(blobs):
-        yield f'<script type="text/plain" id="blob-{number}">{base64.b64encode(blob).decode()}</script>\n'
-    yield rest
+        yield b'<script type="text/plain" id="blob-%d">%b</script>\n' % (number, base64.b64encode(blob))
+    yield rest.encode()
 
 
 def policy(*, connect: bool = False) -> str:

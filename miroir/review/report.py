@@ -70,7 +70,7 @@ class _Book:
         self._kept = kept
         self._notes_url = notes_url
 
-    def cover(self, beside: list[Path]) -> Iterator[str]:
+    def cover(self, beside: list[Path]) -> Iterator[bytes]:
         """The only page, or one that links to the pages beside it."""
         if not beside:
             return self._page(self._collection.entries, home=None, notes_url=self._notes_url)
@@ -105,7 +105,7 @@ class _Book:
             raise
         return sorted(folder.glob(_PAGES))
 
-    def _page(self, entries: list[Entry], *, home: str | None, notes_url: str | None) -> Iterator[str]:
+    def _page(self, entries: list[Entry], *, home: str | None, notes_url: str | None) -> Iterator[bytes]:
         whole = [entry for entry in entries if entry.episode_id in self._kept]
         numbers = {entry.episode_id: number for number, entry in enumerate(whole)}
         listed = self._index(
@@ -128,7 +128,7 @@ def _left_out(count: int, max_mb: float) -> str:
     return f"{count:,} episodes are listed without their steps, to keep within {max_mb:g} MB; {RULE}."
 
 
-def _replace(path: Path, pieces: Iterable[str]) -> None:
+def _replace(path: Path, pieces: Iterable[bytes]) -> None:
     """Write the file beside its place, then put it there, so that nobody opens half a page."""
     made = path.with_name(f".{path.name}.{os.getpid()}")
     try:
@@ -139,6 +139,6 @@ def _replace(path: Path, pieces: Iterable[str]) -> None:
         raise
 
 
-def _write(path: Path, pieces: Iterable[str]) -> None:
-    with path.open("w", encoding="utf-8") as file:
+def _write(path: Path, pieces: Iterable[bytes]) -> None:
+    with path.open("wb") as file:
         file.writelines(pieces)
