@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -15,6 +16,8 @@ from processes import until
 def daemon() -> Iterator[Daemon]:
     """A daemon that `docker` commands reach by DOCKER_HOST, with the image of the tests."""
     before = links()
+    # A suite that exceeds its time is ended by SIGTERM, and must not leave its daemons.
+    handler = signal.signal(signal.SIGTERM, signal.default_int_handler)
     daemon = Daemon("mirdk1", "--bridge", "mirdk0")
     host = os.environ.get("DOCKER_HOST")
     os.environ["DOCKER_HOST"] = daemon.host
@@ -31,6 +34,7 @@ def daemon() -> Iterator[Daemon]:
             del os.environ["DOCKER_HOST"]
         else:
             os.environ["DOCKER_HOST"] = host
+        signal.signal(signal.SIGTERM, handler)
     for link in links() - before:  # a Swarm's bridge
         command("ip", "link", "delete", link)
     assert links() == before

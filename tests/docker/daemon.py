@@ -68,9 +68,11 @@ class Daemon:
 
     def answers(self) -> bool:
         """Whether it takes commands."""
-        return (
-            subprocess.run(["docker", "--host", self.host, "version"], capture_output=True, check=False).returncode == 0
-        )
+        try:
+            command("docker", "--host", self.host, "version")
+        except (RuntimeError, subprocess.TimeoutExpired):
+            return False
+        return True
 
     def __call__(self, *words: str) -> str:
         """What a docker command prints."""
