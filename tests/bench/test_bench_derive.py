@@ -70,7 +70,9 @@ def _tools(generator: random.Random) -> list[dict[str, Any]]:
 def _body(generator: random.Random) -> dict[str, Any]:
     """Steps with results of many small values, as the office gives them, and the chat that holds them as text."""
     steps: list[dict[str, Any]] = []
-    messages: list[dict[str, Any]] = [{"role": "user", "content": "Go through the inbox and file every message where it belongs."}]
+    messages: list[dict[str, Any]] = [
+        {"role": "user", "content": "Go through the inbox and file every message where it belongs."}
+    ]
     for step in range(STEPS):
         rows = [
             {"id": row, "name": _words(generator, 2), "title": _words(generator, 2), "team": "Operations", "new": True}

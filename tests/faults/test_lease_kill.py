@@ -18,8 +18,6 @@ from processes import until
 
 from miroir import ConnectionLost, Fleet, Session, StepTimeout, transport
 
-pytestmark = pytest.mark.faults
-
 HOLDER = """
     import json, sys, time
     from miroir import Session
@@ -63,6 +61,7 @@ def lost(session: Session, seconds: float) -> float:
     return time.monotonic()
 
 
+@pytest.mark.faults
 def test_a_server_killed_in_mid_step() -> None:
     """CONNECTION_LOST comes within 50 ms on a quiet machine, at once on any."""
     delays = []
@@ -87,6 +86,7 @@ def test_a_server_killed_in_mid_step() -> None:
 
 
 @pytest.mark.parametrize("step_s", [0.0, 0.5], ids=["between steps", "in a step"])
+@pytest.mark.faults
 def test_a_client_killed(step_s: float) -> None:
     """Its container is free within 200 ms of the step's end, and a waiter has it."""
     with FleetProcess(1) as running, Fleet(running.urls) as fleet:
@@ -101,6 +101,7 @@ def test_a_client_killed(step_s: float) -> None:
     assert freed_s <= step_s + 3 * 0.2
 
 
+@pytest.mark.faults
 def test_a_client_killed_while_another_waits() -> None:
     """The waiter is served as fast as by a close."""
     with FleetProcess(1) as running, Fleet(running.urls) as fleet:
@@ -116,6 +117,7 @@ def test_a_client_killed_while_another_waits() -> None:
     assert served_at - killed[0] <= 1
 
 
+@pytest.mark.faults
 def test_a_stopped_server_is_found_by_the_calls_deadline() -> None:
     """SIGSTOP leaves a server whose kernel answers: a step ends at its deadline, and the container is put aside."""
     with FleetProcess(2) as running, Fleet(running.urls) as fleet:
@@ -136,6 +138,7 @@ def test_a_stopped_server_is_found_by_the_calls_deadline() -> None:
     assert closed_s < 1
 
 
+@pytest.mark.faults
 def test_a_stopped_server_is_found_by_pings(monkeypatch: pytest.MonkeyPatch) -> None:
     """Without a deadline that is sooner, pings that nobody answers end the call: interval + timeout + 2 s."""
     monkeypatch.setattr(transport, "PING_INTERVAL_S", 1.0)
@@ -194,6 +197,7 @@ def ip(*words: str) -> None:
     subprocess.run(["ip", *words], check=True)
 
 
+@pytest.mark.faults
 def test_a_host_that_is_gone(elsewhere: tuple[str, str, str]) -> None:
     """A link that goes down is found within 35 s, in a call that waits, and in calls that begin at any time after."""
     name, address, link = elsewhere
