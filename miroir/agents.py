@@ -14,7 +14,7 @@ from urllib.parse import unquote
 
 from .catalog import opening
 from .chat import ChatClient
-from .chatform import arguments_of, chat_tools, finite_json, recorded, result_text, sent
+from .chat.form import arguments_of, chat_tools, finite_json, recorded, result_text, sent
 from .errors import ContextFull, EnvError, InvalidArgument
 from .locate import locate
 from .wire import EPISODE_OVER, EXECUTION_ERROR, VALIDATION_ERROR, Step, Task, Tool

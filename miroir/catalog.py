@@ -11,9 +11,9 @@ from typing import Any, cast
 from urllib.parse import quote, urlencode
 
 from . import rest
-from .chatform import result_text
+from .broker.probe import Prober
+from .chat.form import result_text
 from .errors import ConnectionFailed, InvalidArgument, MiroirError, ToolsError
-from .probe import Prober
 from .urls import endpoint
 from .wire import Task, Tool
 from .wire import tools as wire_tools

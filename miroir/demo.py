@@ -13,8 +13,7 @@ from .agents import load_agent
 from .calibrate import calibrate, write_calibration
 from .errors import RecordError
 from .pool import Event, Pool, ProcessEngine
-from .report import Progress, Report
-from .run import run
+from .run import Progress, Report, run
 from .wire import Task
 
 SERVERS = 4

@@ -11,11 +11,11 @@ from typing import Any, NamedTuple, TypeVar, cast
 
 from .agents import Agent, Played, episode_seed
 from .catalog import opening
-from .chatform import chat_tools
+from .chat.form import chat_tools
 from .coworkers import ANSWER_TIMEOUT_S, CoworkerModel, answer_coworkers
 from .errors import ConnectionLost, CoworkerFailed, EnvError, InvalidArgument, MiroirError, NotGraded, StepTimeout
-from .journal import SUBMIT
 from .session import Graded, Session
+from .session.journal import SUBMIT
 from .void import blame, ending, gradable, void_record, worth_again
 from .wire import (
     EPISODE_OVER,

@@ -6,9 +6,9 @@ from types import TracebackType
 from typing import Any, Self
 
 from .broker import Broker
-from .chains import CHAIN_HANDOVERS, CHAIN_S
 from .deadlines import Deadlines
-from .search import PROBE_RATE
+from .schedule.chains import CHAIN_HANDOVERS, CHAIN_S
+from .schedule.search import PROBE_RATE
 from .session import Session
 from .urls import Source, Urls
 

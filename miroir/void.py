@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 
 from .errors import ConnectionLost, ContextFull, CoworkerFailed, EnvError, MiroirError, ModelError, StepTimeout
-from .journal import SUBMIT, StepEntry, client_record
+from .session.journal import SUBMIT, StepEntry, client_record
 from .wire import EPISODE_OVER, EXECUTION_ERROR, Record, Task
 
 LOST, ENV_ERROR, AGENT_ERROR = "lost", "env_error", "agent_error"

@@ -25,8 +25,9 @@ from typing import Any
 import pytest
 from fakefleet import FakeFleet
 
-from miroir import broker as brokers
 from miroir.broker import Broker
+from miroir.broker import broker as brokers
+from miroir.broker.lease import Lease
 from miroir.deadlines import Deadlines
 from miroir.errors import (
     ConnectionFailed,
@@ -36,7 +37,6 @@ from miroir.errors import (
     NoFreeContainer,
     UrlFileError,
 )
-from miroir.lease import Lease
 from miroir.urls import Source, Urls, write_urls
 
 Opened = Callable[..., Broker]

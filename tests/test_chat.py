@@ -16,7 +16,8 @@ import pytest
 import quirks
 from modelserver import Reply, answer, chunks, events, serving, stream_reply, tool_then_submit
 
-from miroir.chat import ChatClient, Clock, retry_after
+from miroir.chat import ChatClient
+from miroir.chat.client import Clock, retry_after
 from miroir.errors import ContextFull, InvalidArgument, ModelError
 
 KEY = "sk-very-secret-42"

@@ -21,7 +21,7 @@ from troubled import Troubled, served
 from miroir import cli
 from miroir.cli.progress import LINE_EVERY_S, shown
 from miroir.records import load
-from miroir.report import Progress
+from miroir.run import Progress
 
 HERE = Path(__file__).parent
 

@@ -9,7 +9,7 @@ import pytest
 from troubled import TASKS, Troubled, served
 
 from miroir import cli
-from miroir.jobs import read_tasks
+from miroir.run.jobs import read_tasks
 
 
 def test_lists_a_task_a_line(capsys: pytest.CaptureFixture[str]) -> None:

@@ -94,7 +94,7 @@ def test_a_fleet_in_a_file_that_grows(tmp_path: Path) -> None:
 
 def test_a_line_a_minute_while_threads_wait(caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch) -> None:
     """The log says how many wait, for how long, and what the fleet does."""
-    monkeypatch.setattr("miroir.diagnosis.REPORT_S", 0.5)
+    monkeypatch.setattr("miroir.broker.diagnosis.REPORT_S", 0.5)
     with (
         FakeFleet("held", "down") as running,
         Fleet(running.urls) as fleet,

@@ -20,21 +20,19 @@ PACKAGE = Path(miroir.__file__).parent
 ORDER = """
 errors
 wire deadlines
-rest urls locate sse descriptors
-transport probe node completion
-line quarantine search chains lease dialogue journal capability
-schedule keepalive chatform chat
-handshake diagnosis stats
-desk
+rest urls locate sse
+transport stats schedule
+chat
 broker
 session
 fleet
 catalog coworkers records notes
 agents
-void report
-episode jobs
-workers crew calibrate review derive check offer
-run trl
+void
+episode
+run
+calibrate
+review derive check trl
 demo
 cli
 __main__

@@ -26,9 +26,9 @@ from miroir.errors import (
     ToolsError,
     UrlFileError,
 )
-from miroir.jobs import numbered, read_tasks
 from miroir.records import load
 from miroir.run import run
+from miroir.run.jobs import numbered, read_tasks
 
 PLAIN = ["plain", "short", "narrow"]
 

@@ -8,18 +8,11 @@ from collections import Counter
 
 import pytest
 
-from miroir.chains import CHAIN_HANDOVERS, CHAIN_S, REST_S, UNKNOWN
-from miroir.line import Ticket
-from miroir.node import Fault
-from miroir.schedule import (
-    IMPATIENT_S,
-    MAX_OPENINGS,
-    MAX_PROMISING,
-    Outcome,
-    Release,
-    Schedule,
-    refuses,
-)
+from miroir.schedule import Outcome, Release, Schedule, refuses
+from miroir.schedule.chains import CHAIN_HANDOVERS, CHAIN_S, REST_S, UNKNOWN
+from miroir.schedule.line import Ticket
+from miroir.schedule.node import Fault
+from miroir.schedule.schedule import IMPATIENT_S, MAX_OPENINGS, MAX_PROMISING
 from miroir.wire import Health
 
 FREE = Health(True, leased=False, active=0, slots=1, status=200)

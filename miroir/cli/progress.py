@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from ..report import Progress
+    from ..run import Progress
 
 LINE_EVERY_S = 5.0
 

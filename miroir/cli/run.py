@@ -13,7 +13,7 @@ from ..errors import InvalidArgument
 if TYPE_CHECKING:
     from ..agents import Agent
     from ..coworkers import CoworkerModel
-    from ..report import Report
+    from ..run import Report
     from ..wire import Task
 
 HELP = "play every task k times over a fleet and save the records"
@@ -100,7 +100,7 @@ def _tell(report: Report) -> None:
 
 
 def _tasks(args: argparse.Namespace) -> Sequence[Task] | None:
-    from ..jobs import numbered, read_tasks
+    from ..run.jobs import numbered, read_tasks
 
     given = [name for name in ("split", "tasks", "episodes") if getattr(args, name) is not None]
     if len(given) > 1:

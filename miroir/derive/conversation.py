@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from ..chatform import result_text
+from ..chat.form import result_text
 from .toolset import Toolset
 
 Message = dict[str, Any]

@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from ..jobs import read_tasks
+from ..run.jobs import read_tasks
 
 SHINGLE = 8  # words in a row that are compared
 NEAR = 0.5  # the share of a task's word sequences from which it is nearly another

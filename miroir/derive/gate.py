@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from ..errors import InvalidArgument, RecordError
-from ..jobs import read_tasks
 from ..notes import read_notes, record_sha256, verdicts
+from ..run.jobs import read_tasks
 from .exclusion import Exclusion
 from .formats import Format, Kind
 from .funnel import Dropped

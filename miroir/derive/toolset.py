@@ -10,7 +10,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from ..chatform import chat_tools
+from ..chat.form import chat_tools
 from ..errors import InvalidArgument
 from ..wire import encode
 from .schema import Check, compiled

@@ -35,8 +35,7 @@ from miroir.pool import (
     read_statuses,
 )
 from miroir.records import load
-from miroir.report import Report
-from miroir.run import run
+from miroir.run import Report, run
 from miroir.urls import read_urls
 
 pytestmark = pytest.mark.docker

@@ -16,7 +16,7 @@ from peers.venvs import venv
 from miroir import catalog
 from miroir.agents import ChatAgent
 from miroir.chat import ChatClient
-from miroir.chatform import chat_tools
+from miroir.chat.form import chat_tools
 from miroir.episode import Ended, Setting, play
 from miroir.errors import ContextFull, ModelError
 from miroir.fleet import Fleet

@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from ...chatform import recorded
+from ...chat.form import recorded
 from ...errors import RecordError
 from ...wire import RECORD_SCHEMA
 from ..canonical import canonical

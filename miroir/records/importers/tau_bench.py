@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from ...chatform import recorded
+from ...chat.form import recorded
 from .rows import document, row, sha256
 
 # What tau_bench/run.py names its files.

@@ -1,0 +1,131 @@
+"""The desk: the schedule behind a lock, and the threads that wait at it."""
+
+from __future__ import annotations
+
+import threading
+import time
+from typing import cast
+
+import pytest
+
+from miroir.broker.desk import COUNTERS, Desk
+from miroir.broker.handshake import Attempt
+from miroir.broker.lease import Lease
+from miroir.errors import MiroirError, NoFreeContainer
+from miroir.schedule import Outcome, Release
+from miroir.transport import Transport
+from miroir.wire import Health
+
+URL = "http://h:1"
+FREE = Health(True, leased=False, active=0, slots=1, status=200)
+LEASED = Health(True, leased=True, active=1, slots=1, status=200)
+OPEN = Attempt(Outcome.OPENED, cast("Transport", object()))
+
+
+@pytest.fixture
+def desk() -> Desk:
+    """One with a single container."""
+    return Desk([URL])
+
+
+def opening(desk: Desk, health: Health = FREE) -> list[str]:
+    """What is to be opened once the container has answered."""
+    now = time.monotonic()
+    desk.probed([(url, health) for url in desk.plan(now).probe])
+    return desk.plan(now).open
+
+
+def test_a_waiter_is_served_once(desk: Desk) -> None:
+    """The session that comes about is for the first waiter, who cannot give up any more."""
+    waiter = desk.join(wait_busy=True)
+
+    assert opening(desk) == [URL]
+    assert desk.opened(URL, OPEN, 0.01) is waiter
+
+    lease = cast("Lease", object())
+    waiter.give(lease)
+
+    assert not desk.leave(waiter)
+    assert waiter.lease is lease
+
+
+def test_leaving_waits_for_what_is_on_its_way(desk: Desk) -> None:
+    """Who gives up at the instant of a grant gets the session, however long its giver takes."""
+    waiter = desk.join(wait_busy=True)
+    opening(desk)
+    assert desk.opened(URL, OPEN, 0.01) is waiter
+    lease = cast("Lease", object())
+    threading.Timer(0.2, waiter.give, [lease]).start()
+
+    assert not desk.leave(waiter)
+    assert waiter.lease is lease
+
+
+def test_whoever_waits_in_vain_is_told(desk: Desk) -> None:
+    """A lease that does not wait ends with the error that counts."""
+    waiter = desk.join(wait_busy=False)
+    opening(desk, LEASED)
+    desk.plan(time.monotonic())
+
+    assert isinstance(waiter.error, NoFreeContainer)
+    assert waiter.woken.is_set()
+    assert desk.waiting == 0
+
+
+def test_demand_is_no_more_than_the_fleet_has(desk: Desk) -> None:
+    """However many wait, one container is one session more."""
+    assert desk.demand() == (0, 1)
+
+    for _ in range(10):
+        desk.join(wait_busy=True)
+
+    assert desk.demand() == (0, 1)
+
+
+def test_dismissed_all_are_told(desk: Desk) -> None:
+    """Each with an error of its own."""
+    waiters = [desk.join(wait_busy=True) for _ in range(3)]
+    desk.dismiss(lambda: MiroirError("X", "y"))
+
+    assert len({id(waiter.error) for waiter in waiters}) == 3
+    assert desk.waiting == 0
+
+
+def test_counters(desk: Desk) -> None:
+    """Requests, handshakes, hand-overs, returns and their times are counted."""
+    desk.join(wait_busy=True)
+    opening(desk)
+    desk.opened(URL, OPEN, 0.25)
+    desk.served(0.5)
+    waiting = desk.join(wait_busy=True)
+
+    assert desk.release(URL, reusable=True) == (Release.HAND_OVER, waiting)
+
+    desk.returned(2.0, good=False, lost=True)
+    desk.closed(URL)
+    stats = desk.stats()
+
+    assert {name: stats[name] for name in COUNTERS if stats[name]} == {
+        "requests_num": 2,
+        "requests_queued": 2,
+        "requests_wait_ms": 500,
+        "usage_ms": 2000,
+        "returns_bad": 1,
+        "handovers": 1,
+        "connections_num": 1,
+        "connections_ms": 250,
+        "connections_lost": 1,
+        "probes_num": 1,
+    }
+    assert stats["urls"] == {URL: {"state": "free", "held": 0, "slots": 1, "reason": ""}}
+
+
+def test_what_was_forgotten_is_taken_in_without_a_lock(desk: Desk) -> None:
+    """A finalizer may run in a thread that holds the desk's lock."""
+    desk.join(wait_busy=True)
+    opening(desk)
+    desk.opened(URL, OPEN, 0.01)
+    with desk._lock:
+        desk.dropped(URL)
+
+    assert desk.stats()["urls"][URL]["held"] == 0
