@@ -13,6 +13,7 @@ from collections.abc import Callable, Hashable, Iterable, Sequence
 from pathlib import Path
 from urllib.parse import urlsplit
 
+from .disk import replace_file
 from .errors import InvalidArgument, UrlFileError
 
 HEADER = "# miroir pool: the base URLs of containers that are ready, one a line"
@@ -62,18 +63,8 @@ def read_urls(path: str | os.PathLike[str]) -> list[str]:
 def write_urls(path: str | os.PathLike[str], urls: Iterable[str]) -> None:
     """Replace the URL file in one step that no reader sees half-done; UrlFileError when it cannot be written."""
     content = "".join(f"{line}\n" for line in (HEADER, *map(base_url, urls)))
-    target = Path(os.path.realpath(path))
-    temporary = target.with_name(f".{target.name}.{os.getpid()}.{threading.get_ident()}")
     try:
-        try:
-            with temporary.open("x", encoding="utf-8") as file:
-                file.write(content)
-                file.flush()
-                os.fsync(file.fileno())
-            temporary.replace(target)
-        finally:
-            temporary.unlink(missing_ok=True)
-        _sync_folder(target.parent)
+        replace_file(path, [content.encode()])
     except OSError as error:
         raise UrlFileError(f"{path} cannot be written: {error.strerror}; name a file in a writable folder") from error
 
@@ -360,11 +351,3 @@ def _signature(path: Path) -> _Signature:
     except OSError:
         return None
     return status.st_mtime_ns, status.st_size, status.st_ino
-
-
-def _sync_folder(folder: Path) -> None:
-    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)

@@ -19,7 +19,7 @@ PACKAGE = Path(miroir.__file__).parent
 # Each room may import those of earlier lines, and its own line. A package stands for all its modules.
 ORDER = """
 errors
-wire deadlines
+wire deadlines disk
 rest urls locate sse
 transport stats schedule
 chat

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import json
 import os
-import threading
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
+from ..disk import replace_file
 from ..errors import InvalidArgument, RecordError
 from .entries import CLASSES, LEARNABLE
 from .names import named
@@ -24,18 +24,9 @@ def write_calibration(document: Mapping[str, Any], out: str | os.PathLike[str]) 
 
     The folders of `out` are created. JSON, indented by 2, with a final newline.
     """
-    target = Path(os.path.realpath(out))
-    temporary = target.with_name(f".{target.name}.{os.getpid()}.{threading.get_ident()}")
     try:
-        target.parent.mkdir(parents=True, exist_ok=True)
-        try:
-            with temporary.open("x", encoding="utf-8") as file:
-                file.write(json.dumps(document, indent=2, allow_nan=False) + "\n")
-                file.flush()
-                os.fsync(file.fileno())
-            temporary.replace(target)
-        finally:
-            temporary.unlink(missing_ok=True)
+        Path(out).parent.mkdir(parents=True, exist_ok=True)
+        replace_file(out, [json.dumps(document, indent=2, allow_nan=False).encode(), b"\n"])
     except OSError as error:
         raise RecordError(f"{out} cannot be written: {error.strerror}; name a file in a writable folder") from error
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import argparse
 import os
-from pathlib import Path
 
+from ..disk import replace_file
 from ..errors import InvalidArgument
 
 HELP = "serve an environment"
@@ -70,10 +70,8 @@ def _token(args: argparse.Namespace) -> str | None:
 
 
 def _write_port(path: str, url: str) -> None:
-    part = Path(f"{path}.{os.getpid()}.part")
     try:
-        part.write_text(url.rpartition(":")[2] + "\n")
-        part.replace(path)
+        replace_file(path, [f"{url.rpartition(':')[2]}\n".encode()], durable=False)
     except OSError as error:
         raise InvalidArgument(f"the port file {path} cannot be written: {error.strerror}; name another") from error
 

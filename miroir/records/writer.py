@@ -18,6 +18,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from ..disk import sync_folder
 from ..errors import RecordError
 from ..wire import encode
 from .schema import not_finite, voided
@@ -95,7 +96,7 @@ def _append(path: Path, line: bytes, *, fsync: bool) -> None:
         if fsync:
             os.fsync(descriptor)
             if end == 0:
-                _fsync_directory(path.parent)
+                sync_folder(path.parent)
     finally:
         os.close(descriptor)
 
@@ -130,11 +131,3 @@ def _last_line(descriptor: int, size: int) -> int:
             return start + newline + 1
         end = start
     return 0
-
-
-def _fsync_directory(directory: Path) -> None:
-    descriptor = os.open(directory, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
+from ..disk import replace_file
 from ..errors import InvalidArgument, RecordError
 from .budget import MIB, RULE, chosen, pages
 from .collection import Collection
@@ -54,7 +55,7 @@ def write(
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         beside = book.write_pages(path) if len(book.pages) > 1 else []
-        _replace(path, book.cover(beside))
+        replace_file(path, book.cover(beside), durable=False)
     except OSError as error:
         raise RecordError(f"the report {path} was not written: {error.strerror or error}; name another file") from error
     return Written(path, tuple(beside), left_out)
@@ -126,17 +127,6 @@ def _left_out(count: int, max_mb: float) -> str:
     if not count:
         return ""
     return f"{count:,} episodes are listed without their steps, to keep within {max_mb:g} MB; {RULE}."
-
-
-def _replace(path: Path, pieces: Iterable[bytes]) -> None:
-    """Write the file beside its place, then put it there, so that nobody opens half a page."""
-    made = path.with_name(f".{path.name}.{os.getpid()}")
-    try:
-        _write(made, pieces)
-        made.replace(path)
-    except BaseException:
-        made.unlink(missing_ok=True)
-        raise
 
 
 def _write(path: Path, pieces: Iterable[bytes]) -> None:

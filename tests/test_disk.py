@@ -1,0 +1,58 @@
+"""Files replaced in one step."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from miroir.disk import replace_file, sync_folder
+
+
+def test_a_file_is_replaced_whole(tmp_path: Path) -> None:
+    """The new content stands where the old one stood, and nothing else is left in the folder."""
+    path = tmp_path / "file"
+    path.write_bytes(b"old")
+
+    replace_file(path, [b"new", b" content"])
+
+    assert path.read_bytes() == b"new content"
+    assert list(tmp_path.iterdir()) == [path]
+
+
+@pytest.mark.parametrize("fault", [OSError("the disk is full"), KeyboardInterrupt()])
+def test_the_old_file_stays_whatever_ends_the_writing(tmp_path: Path, fault: BaseException) -> None:
+    """A fault or an interrupt in mid-writing leaves the old content, and no temporary file."""
+    path = tmp_path / "file"
+    path.write_bytes(b"old")
+
+    def broken() -> Iterator[bytes]:
+        yield b"half"
+        raise fault
+
+    with pytest.raises(type(fault)):
+        replace_file(path, broken())
+
+    assert path.read_bytes() == b"old"
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def test_a_link_stays_a_link(tmp_path: Path) -> None:
+    """What a symbolic link names is replaced, not the link."""
+    real, link = tmp_path / "real", tmp_path / "link"
+    real.write_bytes(b"old")
+    link.symlink_to(real)
+
+    replace_file(link, [b"new"], durable=False)
+
+    assert link.is_symlink()
+    assert real.read_bytes() == b"new"
+
+
+def test_a_folder_that_is_none_is_refused(tmp_path: Path) -> None:
+    """Only folders can be waited for."""
+    (tmp_path / "file").touch()
+
+    with pytest.raises(NotADirectoryError):
+        sync_folder(tmp_path / "file")
