@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import gc
 import itertools
 import json
@@ -25,7 +26,7 @@ from typing import Any
 import pytest
 from fakefleet import FakeFleet
 
-from miroir.broker import Broker
+from miroir.broker import Broker, Canceller
 from miroir.broker import broker as brokers
 from miroir.broker.lease import Lease
 from miroir.deadlines import Deadlines
@@ -340,6 +341,64 @@ class TestWaiting:
             assert fleet[0].most == 1
             release(broker.lease(timeout_s=5))
             assert next(served) > 5
+
+
+class TestCancelling:
+    """A wait that another thread ends."""
+
+    @pytest.mark.parametrize("before", [True, False])
+    def test_the_wait_ends_at_once(self, opened: Opened, before: bool) -> None:
+        """Cancelled before it began or while it lasts; its place in the line is free."""
+        with FakeFleet("held") as fleet:
+            broker, canceller = opened(fleet.urls), Canceller()
+            began = time.monotonic()
+            timer = threading.Timer(0.0 if before else 0.3, canceller.cancel)
+            timer.start()
+            if before:
+                timer.join()
+            with pytest.raises(NoFreeContainer) as caught:
+                broker.lease(canceller=canceller)
+            timer.join()
+
+            assert time.monotonic() - began < 1.5
+            assert canceller.cancelled
+            assert str(caught.value) == (
+                "NO_FREE_CONTAINER: the lease was cancelled while it waited for a container; ask for another"
+            )
+            assert broker.stats()["requests_waiting"] == 0
+
+    def test_a_lease_that_came_first_is_kept(self, opened: Opened) -> None:
+        """Cancelling afterwards takes nothing back."""
+        with FakeFleet("free") as fleet:
+            canceller = Canceller()
+            lease = opened(fleet.urls).lease(canceller=canceller)
+            canceller.cancel()
+
+            assert fleet[0].active == 1
+            release(lease)
+
+    def test_cancelling_and_granting_race(self, opened: Opened) -> None:
+        """However they fall, a session is given to one who has it, or to nobody: none is lost."""
+        with FakeFleet("free") as fleet:
+            broker = opened(fleet.urls)
+
+            def work() -> None:
+                for _ in range(40):
+                    canceller = Canceller()
+                    timer = threading.Timer(0.002, canceller.cancel)
+                    timer.start()
+                    with contextlib.suppress(NoFreeContainer):
+                        release(broker.lease(canceller=canceller))
+                    timer.join()
+
+            threads = [threading.Thread(target=work) for _ in range(4)]
+            for thread in threads:
+                thread.start()
+            for thread in threads:
+                thread.join()
+
+            assert fleet.settled(0)
+            release(broker.lease(timeout_s=5))
 
 
 class TestRefusing:

@@ -20,6 +20,7 @@ from ..errors import InvalidArgument, MiroirError, NoFreeContainer
 from ..schedule import Outcome, Release
 from ..urls import Source, Urls
 from . import descriptors, handshake
+from .canceller import Canceller
 from .desk import Desk
 from .lease import Lease
 from .probe import Prober
@@ -59,7 +60,7 @@ class Broker:
         self._dialling = handshake.Dialling()
         self._name = uuid.uuid4().hex  # what it calls itself where it waits
 
-    def lease(self, *, wait_busy: bool = True, timeout_s: float = 600.0) -> Lease:
+    def lease(self, *, wait_busy: bool = True, timeout_s: float = 600.0, canceller: Canceller | None = None) -> Lease:
         """A session on a free container; NoFreeContainer after `timeout_s` seconds, ConnectionFailed if all refuse."""
         timeout_s = min(timeout_s, threading.TIMEOUT_MAX)
         began = time.monotonic()
@@ -70,7 +71,8 @@ class Broker:
             if self._closed:
                 raise InvalidArgument("this fleet is closed; make a new one")
             self._attend()
-            woken = waiter.woken.wait(timeout_s)
+            with (canceller or Canceller()).waiting(lambda: self._desk.dismiss(_cancelled, waiter)):
+                woken = waiter.woken.wait(timeout_s)
         except BaseException:
             if not self._desk.leave(waiter) and waiter.lease is not None:
                 waiter.lease.release(reusable=True)
@@ -244,6 +246,10 @@ class Broker:
 
 def _closed() -> MiroirError:
     return NoFreeContainer("the fleet was closed while this lease waited; close it after its last lease")
+
+
+def _cancelled() -> MiroirError:
+    return NoFreeContainer("the lease was cancelled while it waited for a container; ask for another")
 
 
 def _failed() -> MiroirError:

@@ -190,10 +190,10 @@ class Desk:
         """Take in that a session of ours was forgotten; takes no lock."""
         self._dropped.append(url)
 
-    def dismiss(self, error: Callable[[], MiroirError]) -> None:
-        """Let nobody wait any more; `error` makes what each is told."""
+    def dismiss(self, error: Callable[[], MiroirError], only: Waiter | None = None) -> None:
+        """Let nobody wait any more, or not this one; `error` makes what each is told."""
         with self._lock:
-            for ticket, waiter in list(self._waiters.items()):
+            for ticket, waiter in list(self._waiters.items()) if only is None else [(only.ticket, only)]:
                 if self._schedule.leave(ticket, time.monotonic()):
                     del self._waiters[ticket]
                     self._counts["requests_errors"] += 1

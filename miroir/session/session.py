@@ -12,7 +12,7 @@ from types import TracebackType
 from typing import Any, Self, TypedDict, cast
 
 from .. import wire
-from ..broker import shared
+from ..broker import Canceller, shared
 from ..broker.lease import Lease
 from ..deadlines import Deadlines
 from ..errors import EnvError, InvalidArgument, NoEpisode, NotGraded
@@ -60,13 +60,16 @@ class Session:
         wait_busy: bool = True,
         timeout_s: float = 600.0,
         deadlines: Deadlines | None = None,
+        canceller: Canceller | None = None,
     ) -> Self:
         """Open a session on a free, healthy container among `urls`.
 
         `urls` is a list of base URLs, a path of a URL file, or `dns://name:port`. Waits until `timeout_s` seconds are
-        over, then raises NoFreeContainer; with `wait_busy` false, at once when none is free.
+        over, then raises NoFreeContainer; with `wait_busy` false, at once when none is free. Another thread ends the
+        waiting by the `canceller`.
         """
-        return cls(shared(urls, token, deadlines or Deadlines()).lease(wait_busy=wait_busy, timeout_s=timeout_s))
+        broker = shared(urls, token, deadlines or Deadlines())
+        return cls(broker.lease(wait_busy=wait_busy, timeout_s=timeout_s, canceller=canceller))
 
     @property
     def url(self) -> str:

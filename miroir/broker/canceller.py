@@ -1,0 +1,43 @@
+"""What one thread ends another's waiting for a lease by."""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+from collections.abc import Callable, Iterator
+
+
+class Canceller:
+    """Ends the waiting of every lease that it was given to, and of those that it will be given to; once and for all."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()  # guards both
+        self._cancelled = False
+        self._leave: Callable[[], object] | None = None
+
+    @property
+    def cancelled(self) -> bool:
+        """Whether it was used."""
+        return self._cancelled
+
+    def cancel(self) -> None:
+        """End the waiting, from any thread; a lease that was granted at the same instant stays granted."""
+        with self._lock:
+            self._cancelled = True
+            leave = self._leave
+        if leave is not None:
+            leave()
+
+    @contextlib.contextmanager
+    def waiting(self, leave: Callable[[], object]) -> Iterator[None]:
+        """While a lease waits, which `leave` ends."""
+        with self._lock:
+            self._leave = leave
+            late = self._cancelled
+        if late:
+            leave()
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._leave = None
