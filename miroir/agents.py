@@ -41,8 +41,8 @@ class Played(TypedDict):
     params: dict[str, Any]
 
 
-class Agent(Protocol):
-    """What plays episodes, from any number of threads; `name`, `model` and `params` say in records which it was."""
+class Player(Protocol):
+    """Who played, as records say it."""
 
     @property
     def name(self) -> str: ...
@@ -50,6 +50,11 @@ class Agent(Protocol):
     def model(self) -> str | None: ...
     @property
     def params(self) -> Mapping[str, Any]: ...
+
+
+class Agent(Player, Protocol):
+    """What plays episodes, from any number of threads."""
+
     @property
     def base_seed(self) -> int: ...
 
@@ -173,6 +178,11 @@ def _called(session: Steps, call: Mapping[str, Any]) -> tuple[str, bool]:
     name, arguments = call["function"]["name"], call["function"]["arguments"]
     if call.get("arguments_error"):
         return _broken(arguments), False
+    return called(session, name, arguments)
+
+
+def called(session: Steps, name: str, arguments: dict[str, Any]) -> tuple[str, bool]:
+    """What a model's call of a tool gave, as the model reads it, and whether the episode is over."""
     if not name:
         return "tool_not_found: the call names no tool", False
     try:

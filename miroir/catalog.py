@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import random
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, date, datetime
 from typing import Any, cast
 from urllib.parse import quote, urlencode
@@ -15,7 +15,7 @@ from .broker.probe import Prober
 from .chat.form import result_text
 from .errors import ConnectionFailed, InvalidArgument, MiroirError, ToolsError
 from .urls import endpoint
-from .wire import Task, Tool
+from .wire import Health, Task, Tool
 from .wire import tools as wire_tools
 
 _AT_ONCE = 128
@@ -47,17 +47,10 @@ def first_alive(urls: Sequence[str], token: str | None = None, *, wait_s: float 
     try:
         while True:
             reasons: dict[str, str] = {}
-            queue = list(order)
-            pending = 0
-            while queue or pending:
-                while queue and pending < _AT_ONCE:
-                    prober.start(queue.pop())
-                    pending += 1
-                for url, health in prober.poll(1.0):
-                    if health.healthy:
-                        return url
-                    reasons[url] = health.reason
-                    pending -= 1
+            for url, health in _healths(prober, order):
+                if health.healthy:
+                    return url
+                reasons[url] = health.reason
             if time.monotonic() >= deadline:
                 shown = "; ".join(f"{url}: {reason}" for url, reason in list(reasons.items())[:3])
                 raise ConnectionFailed(
@@ -66,6 +59,28 @@ def first_alive(urls: Sequence[str], token: str | None = None, *, wait_s: float 
             time.sleep(_PAUSE_S)
     finally:
         prober.close()
+
+
+def capacity(urls: Sequence[str], token: str | None = None) -> int:
+    """How many sessions the containers that are healthy now have room for in all, leased or not."""
+    prober = Prober(token)
+    try:
+        return sum(health.slots or 1 for _, health in _healths(prober, urls) if health.healthy)
+    finally:
+        prober.close()
+
+
+def _healths(prober: Prober, urls: Sequence[str]) -> Iterator[tuple[str, Health]]:
+    """The health of every container, as the answers come; a bounded number is asked at a time."""
+    queue = list(urls)
+    pending = 0
+    while queue or pending:
+        while queue and pending < _AT_ONCE:
+            prober.start(queue.pop())
+            pending += 1
+        for answer in prober.poll(1.0):
+            pending -= 1
+            yield answer
 
 
 def environment(url: str, token: str | None = None) -> dict[str, str]:

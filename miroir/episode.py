@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any, NamedTuple, TypeVar, cast
 
-from .agents import Agent, Played, episode_seed
+from .agents import Agent, Played, Player, episode_seed
 from .catalog import opening
 from .chat.form import chat_tools
 from .coworkers import ANSWER_TIMEOUT_S, CoworkerModel, answer_coworkers
@@ -50,6 +50,12 @@ class Setting:
     options: Mapping[str, Any] = field(default_factory=dict)
 
 
+def shown(task: Task, tools: Iterable[Tool]) -> list[Tool]:
+    """Those of the tools that the task shows."""
+    narrowed = task.get("tools")
+    return [tool for tool in tools if narrowed is None or tool["name"] in (SUBMIT, *narrowed)]
+
+
 class Ended(NamedTuple):
     """An episode's record, whether a void one is worth playing again, and the error that made it void."""
 
@@ -72,13 +78,8 @@ class Episode:
         self._setting = setting
         self._session: Session | None = None
         self._observation: Mapping[str, Any] = {}
-        self.tools = self._shown(setting.tools)
+        self.tools = shown(task, setting.tools)
         self._start()
-
-    def _shown(self, tools: Iterable[Tool]) -> list[Tool]:
-        """Those of the tools that the task shows."""
-        narrowed = self.task.get("tools")
-        return [tool for tool in tools if narrowed is None or tool["name"] in (SUBMIT, *narrowed)]
 
     def _start(self) -> None:
         self._began = time.monotonic()
@@ -134,14 +135,14 @@ class Episode:
         setting = self._setting
         session.env = setting.env or None
         if not setting.tools:
-            self.tools = self._shown(session.tools())
+            self.tools = shown(self.task, session.tools())
         surface = {"surface": setting.surface} if setting.surface else {}
         options = {**setting.options, **self.task.get("reset", {}), **surface}
         own_id = options.pop("task_id", None)  # an id in a user's list means nothing to a plain server
         task_id = own_id if session.plain else self.task["id"]
         observation = session.reset(task_id, setting.max_seconds, setting.coworker_model is not None, **options)
         if session.task_tools is not None:
-            self.tools = self._shown(session.task_tools)
+            self.tools = shown(self.task, session.task_tools)
         return observation
 
     def step(self, tool: str, arguments: dict[str, Any], *, timeout_s: float | None = None) -> Step:
@@ -203,7 +204,7 @@ class Episode:
     # The record
 
     def conclude(
-        self, agent: Agent | None = None, played: Played | None = None, error: BaseException | None = None
+        self, agent: Player | None = None, played: Played | None = None, error: BaseException | None = None
     ) -> Ended:
         """Grade the episode, or make its void record where `error` or a fault forbids it; free the container."""
         fault = self.fault or (None if gradable(error) else error)
@@ -234,7 +235,7 @@ class Episode:
             episode_s=time.monotonic() - self._began,
         )
 
-    def _completed(self, record: Record, agent: Agent | None, played: Played | None) -> Record:
+    def _completed(self, record: Record, agent: Player | None, played: Played | None) -> Record:
         """The record with what only the client knows."""
         setting = self._setting
         client: dict[str, Any] = {
@@ -288,7 +289,7 @@ def play(
         episode.close()
 
 
-def agent_entry(agent: Agent, played: Played | None = None) -> dict[str, Any]:
+def agent_entry(agent: Player, played: Played | None = None) -> dict[str, Any]:
     """The agent as a record names it; `given`, where it played with other parameters than it was given."""
     given = dict(agent.params)
     params = {**given, **(played.get("params") or {} if played else {})}

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from datetime import UTC, date, datetime
 
-from miroir import prompt
+from fakefleet import FakeFleet
+
+from miroir import catalog, prompt
 from miroir.catalog import opening
 
 TASK = {"id": "a", "task_hash": "h", "instruction": "Do it.", "persona": {"name": "Ann", "description": "a clerk"}}
@@ -41,3 +43,9 @@ def test_what_else_the_observation_says_comes_below() -> None:
 
     assert told.endswith('(UTC).\n\n{"count":0}')
     assert "submit" not in told
+
+
+def test_the_room_of_a_fleet_is_counted() -> None:
+    """Healthy containers count with all their sessions, leased or not; others do not."""
+    with FakeFleet("free", "held", "down", slots=2) as fleet:
+        assert catalog.capacity(fleet.urls) == 4
