@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from miroir.records import canonical as module
-from miroir.records.canonical import canonical
+from miroir.records.canonical import alike, canonical
 
 TEXTS = st.text(st.characters(codec="utf-8")) | st.sampled_from(
     ["3e4", ":1e5", "1e-7", "0.0000", "é\x1b\x7f\u2028", ""]
@@ -65,3 +65,18 @@ def test_what_is_nested_too_deeply_is_told() -> None:
         canonical({"a": deep})
     while deep:  # taken apart level by level: freeing it at once would recurse as deeply
         deep = deep[0]
+
+
+@given(st.dictionaries(TEXTS, VALUES))
+def test_equal_values_are_alike_within_a_process(record: dict[str, Any]) -> None:
+    """The quick text is that of the same value with its keys in another order, and of no other value."""
+    turned = dict(reversed(record.items()))
+
+    assert alike(record) == alike(turned)
+    assert json.loads(alike(record)) == json.loads(plainly(record))
+
+
+@pytest.mark.parametrize("value", [2**70, "\ud800"])
+def test_alike_takes_what_orjson_does_not(value: Any) -> None:
+    """Integers beyond 64 bits and lone surrogates have a text too."""
+    assert json.loads(alike([value])) == [value]

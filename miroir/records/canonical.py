@@ -44,6 +44,16 @@ def canonical(record: Mapping[str, Any] | list[Any]) -> bytes:
     return _JSON.encode(record).encode(errors="surrogatepass")
 
 
+def alike(value: Mapping[str, Any] | list[Any]) -> bytes:
+    """A text that is the same for equal values within one process, quicker than `canonical`; RecursionError as there."""
+    if _quick is not None:
+        try:
+            return _quick(value, option=OPT_SORT_KEYS)
+        except TypeError:
+            pass
+    return _ASCII.encode(value).encode()
+
+
 def _may_hold_exponent(data: bytes) -> bool:
     """Whether a float may be written with an exponent, found by digits before an e: a search of all would cost more."""
     marked = data.translate(_CLASSES)

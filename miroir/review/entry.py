@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from ..records.canonical import canonical
+from ..records.canonical import alike
 from .reason import Reason, reason_of
 from .shape import count, mapping, number, rows, text
 
@@ -113,4 +113,4 @@ def agent_name(record: Mapping[str, Any]) -> str:
 
 def call_key(step: Mapping[str, Any]) -> bytes:
     """Two calls are equal when their keys are: the tool and its arguments, or the raw action."""
-    return canonical([step["action"]] if "action" in step else [step.get("tool"), step.get("arguments")])
+    return alike([step["action"]] if "action" in step else [step.get("tool"), step.get("arguments")])

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from memory import PEAK
 
 pytestmark = pytest.mark.bench
 
@@ -46,12 +47,15 @@ rounds = [(timed(loaded), timed(lambda: derive(traces, "sft", out, force=True)))
 print(min(one for one, _ in rounds) / min(one for _, one in rounds))
 """
 
-MEMORY = """
-import resource, sys
+MEMORY = (
+    PEAK
+    + """
+import sys
 from miroir.derive import derive
 derive(sys.argv[1], sys.argv[3], sys.argv[2])
-print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024)
+print(peak_mb())
 """
+)
 
 
 def _words(generator: random.Random, count: int) -> str:

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from memory import PEAK
 
 pytestmark = pytest.mark.bench
 
@@ -44,13 +45,16 @@ rounds = [(timed(bare), timed(lambda: run_calibrate(traces, "m", out))) for _ in
 print(min(one for one, _ in rounds) / min(one for _, one in rounds))
 """
 
-MEMORY = """
-import contextlib, io, resource, sys
+MEMORY = (
+    PEAK
+    + """
+import contextlib, io, sys
 from miroir.calibrate import run_calibrate
 with contextlib.redirect_stdout(io.StringIO()):
     run_calibrate(sys.argv[1], "m", sys.argv[2])
-print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024)
+print(peak_mb())
 """
+)
 
 
 def _words(generator: random.Random, count: int) -> str:

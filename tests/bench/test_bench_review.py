@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 import rollouts
+from memory import PEAK
 
 pytestmark = pytest.mark.bench
 
@@ -32,13 +33,16 @@ sum(1 for _ in load(sys.argv[1]))
 print(time.perf_counter() - start)
 """
 
-BUILD = """
-import resource, sys, time
+BUILD = (
+    PEAK
+    + """
+import sys, time
 from miroir.review import write_report
 start = time.perf_counter()
 write_report(sys.argv[1], sys.argv[2])
-print(time.perf_counter() - start, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024)
+print(time.perf_counter() - start, peak_mb())
 """
+)
 
 
 @pytest.fixture(scope="module")
