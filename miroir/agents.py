@@ -64,6 +64,10 @@ class Agent(Player, Protocol):
         """Play an episode that was reset, to its end or not; it is finished and graded afterwards."""
 
 
+# What a model is told first, of the task, its tools and the first observation.
+Opening = Callable[[Task, Sequence[Tool], Mapping[str, Any]], str]
+
+
 def episode_seed(base_seed: int, task_id: str, trial: int) -> int:
     """The seed of a task's i-th rollout: 32 bits of SHA-256, the same in every process and on every machine."""
     digest = hashlib.sha256(json.dumps([base_seed, task_id, trial]).encode()).digest()
@@ -71,14 +75,30 @@ def episode_seed(base_seed: int, task_id: str, trial: int) -> int:
 
 
 class ChatAgent:
-    """A chat model that plays by tool calls; several threads may play with one at the same time."""
+    """A chat model that plays by tool calls; several threads may play with one at the same time.
+
+    `system` is said before all else; `opening` writes what the model is told first of the episode. `verbatim` gives
+    the model its own messages back as it wrote them, as a trainer needs that tells turns by what came before them.
+    """
 
     base_seed = 0
 
-    def __init__(self, client: ChatClient, *, name: str = "chat", max_turns: int | None = None) -> None:
+    def __init__(
+        self,
+        client: ChatClient,
+        *,
+        name: str = "chat",
+        max_turns: int | None = None,
+        system: str | None = None,
+        opening: Opening = opening,
+        verbatim: bool = False,
+    ) -> None:
         self.client = client
         self.name = name
         self._max_turns = max_turns
+        self._system = system
+        self._opening = opening
+        self._verbatim = verbatim
 
     def __repr__(self) -> str:
         return f"ChatAgent({self.client!r})"
@@ -113,7 +133,9 @@ class ChatAgent:
                 "the environment lists no tools, and a chat model plays by tool calls; use a callable"
             )
         submit = any(tool["name"] == "submit" for tool in tools)
-        conversation = _Conversation(self.client, tools, opening(task, tools, observation))
+        told = [{"role": "system", "content": self._system}] if self._system else []
+        told.append({"role": "user", "content": self._opening(task, tools, observation)})
+        conversation = _Conversation(self.client, tools, told, verbatim=self._verbatim)
         for _ in range(self._max_turns or 2 * (task.get("max_steps") or 0) or TURNS):
             try:
                 calls = conversation.ask()
@@ -128,33 +150,41 @@ class ChatAgent:
 class _Conversation:
     """One episode's messages, in the record's form, and the tokens that they cost."""
 
-    def __init__(self, client: ChatClient, tools: Sequence[Tool], opening: str) -> None:
+    def __init__(
+        self, client: ChatClient, tools: Sequence[Tool], told: list[dict[str, Any]], *, verbatim: bool
+    ) -> None:
         self._client = client
         self._tools = chat_tools(tools)
         self._offered = {tool["name"] for tool in tools}
-        self._messages: list[dict[str, Any]] = [{"role": "user", "content": opening}]
+        self._messages = told
+        self._said = list(told) if verbatim else None  # the same as the endpoint has it
         self._usage = Counter[str]()
         self._nudged = False
         self._cut = False  # whether the last message ran into its length limit
 
     def ask(self) -> list[dict[str, Any]]:
         """Let the model speak; the calls that it makes."""
-        completion = self._client.complete(sent(self._messages, self._offered), self._tools)
+        history = sent(self._messages, self._offered) if self._said is None else self._said
+        completion = self._client.complete(history, self._tools)
         self._usage.update(completion.usage or {})
         self._cut = completion.finish_reason == "length"
-        message = recorded(completion.message)
-        self._messages.append(message)
-        calls: list[dict[str, Any]] = message.get("tool_calls", [])
+        self._add(completion.message)
+        calls: list[dict[str, Any]] = self._messages[-1].get("tool_calls", [])
         return calls
+
+    def _add(self, message: dict[str, Any]) -> None:
+        self._messages.append(recorded(message))
+        if self._said is not None:
+            self._said.append(message)
 
     def act(self, session: Steps, calls: Sequence[Mapping[str, Any]]) -> bool:
         """Make the calls in their order and answer each to the model; whether the episode is over."""
         self._nudged = False
         done = False
         for call in calls:
-            text, done = ("not called: the episode was over", True) if done else _called(session, call)
+            text, done = ("not called: the episode was over", True) if done else answered(session, call)
             name = call["function"]["name"]
-            self._messages.append({"role": "tool", "tool_call_id": call["id"], "name": name, "content": text})
+            self._add({"role": "tool", "tool_call_id": call["id"], "name": name, "content": text})
         return done
 
     def nudge(self, *, submit: bool) -> bool:
@@ -165,7 +195,7 @@ class _Conversation:
         cut = "Your message was cut at its length limit. " if self._cut else ""
         ending = ", or call submit if you are done" if submit else ""
         text = f"{cut}Go on by calling a tool{ending}. A second message without a tool call ends the episode."
-        self._messages.append({"role": "user", "content": text})
+        self._add({"role": "user", "content": text})
         return True
 
     def played(self) -> Played:
@@ -173,8 +203,8 @@ class _Conversation:
         return {"messages": self._messages, "usage": dict(self._usage), "params": dict(self._client.params)}
 
 
-def _called(session: Steps, call: Mapping[str, Any]) -> tuple[str, bool]:
-    """What a call gave, as the model reads it, and whether the episode is over."""
+def answered(session: Steps, call: Mapping[str, Any]) -> tuple[str, bool]:
+    """What a call in the record's form gave, as the model reads it, and whether the episode is over."""
     name, arguments = call["function"]["name"], call["function"]["arguments"]
     if call.get("arguments_error"):
         return _broken(arguments), False

@@ -135,6 +135,11 @@ def prompt(task: Mapping[str, Any], today: date, *, submit: bool = True) -> str:
 
     `submit` false leaves out that `submit` must be called, for environments that have no such tool.
     """
+    return "\n\n".join(filter(None, (instructions(task, submit=submit), f"Today is {today.isoformat()} (UTC).")))
+
+
+def instructions(task: Mapping[str, Any], *, submit: bool = True) -> str:
+    """The prompt without the date: what stays the same tomorrow."""
     persona = task.get("persona") or {}
     about: list[str] = []
     if persona.get("description"):
@@ -144,8 +149,7 @@ def prompt(task: Mapping[str, Any], today: date, *, submit: bool = True) -> str:
         about.append(f"You have {task['max_steps']} tool calls.")
     if submit:
         about.append("When you are done, call the tool `submit`.")
-    paragraphs = [str(task.get("instruction") or "").strip(), " ".join(about), f"Today is {today.isoformat()} (UTC)."]
-    return "\n\n".join(paragraph for paragraph in paragraphs if paragraph)
+    return "\n\n".join(filter(None, (str(task.get("instruction") or "").strip(), " ".join(about))))
 
 
 def opening(task: Mapping[str, Any], tools: Sequence[Tool], observation: Mapping[str, Any]) -> str:
@@ -154,18 +158,16 @@ def opening(task: Mapping[str, Any], tools: Sequence[Tool], observation: Mapping
     The date is the world's own where the observation tells it (`now`, ISO-8601), else today's in UTC.
     """
     submit = any(tool["name"] == "submit" for tool in tools)
-    instructions = prompt(task, _today(observation), submit=submit)
+    asked = prompt(task, _today(observation), submit=submit)
     told = {
         key: value
         for key, value in observation.items()
-        if key not in _SILENT
-        and value not in (None, "", [], {})
-        and not (isinstance(value, str) and value in instructions)
+        if key not in _SILENT and value not in (None, "", [], {}) and not (isinstance(value, str) and value in asked)
     }
     if not told:
-        return instructions
+        return asked
     only = next(iter(told.values()))
-    return f"{instructions}\n\n{only if len(told) == 1 and isinstance(only, str) else result_text(told)}"
+    return f"{asked}\n\n{only if len(told) == 1 and isinstance(only, str) else result_text(told)}"
 
 
 def _today(observation: Mapping[str, Any]) -> date:

@@ -115,6 +115,23 @@ def test_history_goes_back_in_the_wire_form() -> None:
     ]
 
 
+def test_verbatim_history_is_as_the_model_wrote_it() -> None:
+    """Spacing, broken arguments and reasoning included, after a system prompt and an opening of one's own."""
+    wrote = answer(None, [("move", '{"direction":"up"}'), ("move", '{"direction": "')])
+    wrote["choices"][0]["message"]["reasoning_content"] = "Up, I think."
+    with serving([Reply(wrote), say(END)]) as server, ChatClient(server.base_url, "m", retries=0) as client:
+        agent = ChatAgent(client, system="Be brief.", opening=lambda task, tools, observation: "Go.", verbatim=True)
+        played = agent.play(Scripted(), TASK, (MOVE, SUBMIT), observation={}, trial=0, seed=1)
+    system, opening, said_before, *_ = server.bodies[1]["messages"]
+    assert (system, opening) == ({"role": "system", "content": "Be brief."}, {"role": "user", "content": "Go."})
+    assert [call["function"]["arguments"] for call in said_before["tool_calls"]] == [
+        '{"direction":"up"}',
+        '{"direction": "',
+    ]
+    assert said_before["reasoning_content"] == "Up, I think."
+    assert played["messages"][2]["tool_calls"][1]["arguments_error"] is True
+
+
 def test_parallel_calls_are_made_in_their_order() -> None:
     """Each has its own answer; those after the episode's end are answered without being made."""
     session = Scripted(said("first"), said("second", done=True))
