@@ -1,4 +1,4 @@
-"""The whole loop on the bundled world: a pool of four servers, leased episodes, records on disk, calibrated."""
+"""The whole loop on the bundled world: leased servers, episodes, records, and what is made of them."""
 
 from __future__ import annotations
 
@@ -11,8 +11,11 @@ from typing import Any
 
 from .agents import load_agent
 from .calibrate import calibrate, write_calibration
+from .derive import Report as Funnel
+from .derive import derive
 from .errors import RecordError
 from .pool import Event, Pool, ProcessEngine
+from .review import Settings, write_report
 from .run import Progress, Report, run
 from .wire import Task
 
@@ -25,13 +28,19 @@ LABEL = "clumsy"
 
 @dataclass(frozen=True)
 class Demo:
-    """Where the demo's files are, what its run did, and what calibration made of the records."""
+    """Where the demo's files are, what its run did, and what was made of its records.
+
+    `document` is the calibration, `page` the review, `rows` the training rows that `funnel` tells the making of.
+    """
 
     folder: Path
     traces: Path
     calibration: Path
+    page: Path
+    rows: Path
     report: Report
     document: dict[str, Any]
+    funnel: Funnel
 
 
 def demo(
@@ -40,7 +49,9 @@ def demo(
     on_event: Callable[[Event], None] | None = None,
     progress: Callable[[Progress], object] | None = None,
 ) -> Demo:
-    """Serve the office four times, play twelve tasks four times each with a clumsy agent, and calibrate the records.
+    """Serve the office four times, play twelve tasks four times each with a clumsy agent, and use the records.
+
+    They are calibrated, written as a page to review, and made into rows for supervised fine-tuning.
 
     The files go to `directory`, or to a new temporary folder. Done again in the same folder, it plays nothing twice.
     `on_event` is told of the servers, `progress` of the episodes.
@@ -59,7 +70,10 @@ def demo(
         )
     document = calibrate([traces], LABEL, k=K)
     write_calibration(document, calibration)
-    return Demo(folder, traces, calibration, report, document)
+    page = write_report([traces], folder / "review.html", Settings(title="miroir demo", calibration=calibration)).path
+    rows = folder / "sft.jsonl"
+    funnel = derive([traces], "sft", rows, force=True)
+    return Demo(folder, traces, calibration, page, rows, report, document, funnel)
 
 
 def spread(tasks: list[Task]) -> list[Task]:

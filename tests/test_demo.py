@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import json
 import shlex
 import time
 from pathlib import Path
@@ -51,6 +52,9 @@ def test_the_demo_plays_the_whole_loop(tmp_path: Path) -> None:
     records: list[dict[str, Any]] = list(load([tmp_path / "demo" / "traces"]))
     calibration = read_calibration(tmp_path / "demo" / "calibration.json")
     classes = [entry["class"] for entry in calibration["tasks"].values()]
+    page = (tmp_path / "demo" / "review.html").read_text()
+    rows = [json.loads(line) for line in (tmp_path / "demo" / "sft.jsonl").read_text().splitlines()]
+    successes = {record["episode_id"] for record in records if record["metadata"]["success"]}
     assert done.returncode == 0, done.stderr
     assert took_s < 60
     assert len(records) == 48
@@ -59,6 +63,10 @@ def test_the_demo_plays_the_whole_loop(tmp_path: Path) -> None:
     assert len(classes) == 12
     assert classes.count("learnable") >= 6
     assert f"records: {tmp_path}/demo/traces" in done.stdout
+    assert f"review: {tmp_path}/demo/review.html" in done.stdout
+    assert all(f'"{record["episode_id"]}"' in page for record in records)
+    assert {row["episode_id"] for row in rows} <= successes
+    assert f"{len(rows)} rows" in done.stdout
     _, _, commands = done.stdout.partition("go on with:\n")
     for line in commands.splitlines():
         assert cli.parser().parse_args(shlex.split(line)[1:]).command in cli.COMMANDS

@@ -30,7 +30,8 @@ def command(args: argparse.Namespace) -> int:
     tasks, k = played.document["tasks"], played.document["k"]
     print(played.report.table())
     print(f"\n{table(tasks, k)}\n{summary(tasks, LABEL, k, played.calibration)}")
-    print(f"\nrecords: {played.traces}\n\ngo on with:")
+    print("", *played.funnel.lines(), sep="\n")
+    print(f"\nrecords: {played.traces}\nreview: {played.page}\n\ngo on with:")
     print(*(f"  {shlex.join(words)}" for words in _next(played)), sep="\n")
     return 1 if played.report.unfinished else 0
 
@@ -41,8 +42,8 @@ def _next(played: Demo) -> list[list[str]]:
 
     folder, traces, urls = played.folder, str(played.traces), str(played.folder / "urls.txt")
     return [
-        ["miroir", "review", traces, "--html", str(folder / "review.html")],
-        ["miroir", "derive", traces, "--format", "sft", "--out", str(folder / "sft.jsonl")],
+        ["miroir", "review", traces, "--serve"],
+        ["miroir", "derive", traces, "--format", "dpo", "--out", str(folder / "dpo.jsonl")],
         ["miroir", "calibrate", traces, "--model", LABEL, "--out", str(played.calibration), "--wide"],
         ["miroir", "pool", "--env", "office", "-n", "4", "--urls", urls],
         ["miroir", "tasks", urls],
