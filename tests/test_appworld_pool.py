@@ -46,8 +46,9 @@ def docker(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[DockerFa
 
 @pytest.fixture
 def base() -> int:
-    """The first of some ports that are free now."""
-    for base in range(12000 + os.getpid() % 3000, 20000, 8):
+    """The first of some ports that are free now, and that no other process of these tests tries first."""
+    for slot in range(os.getpid(), os.getpid() + 37 * 20, 37):
+        base = 12000 + 8 * (slot % 1000)
         if not any(_listens(port) for port in range(base, base + 4)):
             return base
     raise AssertionError("no free ports")
