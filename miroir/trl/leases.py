@@ -1,0 +1,97 @@
+"""The leases of this process: one waiting line for each Spec, and what is played on it."""
+
+from __future__ import annotations
+
+import atexit
+import itertools
+import os
+import threading
+import weakref
+from collections import defaultdict
+from collections.abc import Iterator
+from typing import Any, Protocol
+
+from ..errors import InvalidArgument, NoFreeContainer
+from ..fleet import Fleet
+from ..session import Session
+from .plan import Plan, rank
+
+BRIEF_S = 3.0  # how long the next one waits after one has waited in vain
+
+
+class _Playing(Protocol):
+    def free(self) -> None:
+        """Give the container back, whatever is played there."""
+
+
+class Leases:
+    """Leases for the rollouts of this process."""
+
+    def __init__(self, plan: Plan) -> None:
+        self._fleet = Fleet(plan.urls, plan.token, deadlines=plan.deadlines)
+        self._lease_s = plan.lease_s
+        self._vain = False  # whether the last one waited in vain
+        self._playing: weakref.WeakSet[_Playing] = weakref.WeakSet()
+        self._trials: defaultdict[str, Iterator[int]] = defaultdict(_trials)
+        self._closed = False
+
+    def lease(self) -> Session:
+        """A session on a free container; NoFreeContainer when none comes free in time."""
+        if self._closed:
+            raise InvalidArgument("this Spec is closed; make another for another training")
+        try:
+            session = self._fleet.lease(timeout_s=BRIEF_S if self._vain else self._lease_s)
+        except NoFreeContainer:
+            self._vain = True
+            raise
+        self._vain = False
+        return session
+
+    def trial(self, task_id: str) -> int:
+        """The number of the task's next rollout; no other process of the training run counts it."""
+        return next(self._trials[task_id])
+
+    def add(self, playing: _Playing) -> None:
+        """Free this one too when all ends; it is not kept alive for that."""
+        self._playing.add(playing)
+
+    def stats(self) -> dict[str, Any]:
+        """The state of the fleet, as `Fleet.stats` tells it."""
+        return self._fleet.stats()
+
+    def close(self) -> None:
+        """Free every container, and lease none any more."""
+        self._closed = True
+        self._fleet.close()
+        for playing in list(self._playing):
+            playing.free()
+
+
+def leases_of(plan: Plan) -> Leases:
+    """This process's leases for the plan, made at the first call."""
+    with _lock:
+        if plan.key not in _leases:
+            _leases[plan.key] = Leases(plan)
+        return _leases[plan.key]
+
+
+def _trials() -> Iterator[int]:
+    first, processes = rank()
+    return itertools.count(first, processes)
+
+
+def _close_all() -> None:
+    for leases in list(_leases.values()):
+        leases.close()
+
+
+def _begin_anew() -> None:
+    global _lock
+    _lock = threading.Lock()
+    _leases.clear()  # what the parent holds is the parent's
+
+
+_leases: dict[str, Leases] = {}
+_lock = threading.Lock()  # guards the table
+atexit.register(_close_all)
+os.register_at_fork(after_in_child=_begin_anew)

@@ -1,0 +1,41 @@
+"""What the model is told, and what was said, as datasets and records hold it. Pure but for the date."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
+from typing import Any, cast
+
+from ..catalog import opening, prompt
+from ..wire import Task, Tool
+
+
+def asked(task: Task, tools: Sequence[Tool]) -> str:
+    """What a dataset's row asks of the model: all of the prompt that is known before a reset."""
+    submit = any(tool["name"] == "submit" for tool in tools)
+    return prompt(task, datetime.now(UTC).date(), submit=submit).rpartition("\n\n")[0]
+
+
+def added(task: Task, tools: Sequence[Tool], observation: Mapping[str, Any]) -> str:
+    """What the first observation adds to it: the date, the world's own where it tells it, and what else there is."""
+    return opening(task, tools, observation).removeprefix(asked(task, tools))
+
+
+def conversation(prompt: object, completion: object) -> list[dict[str, Any]]:
+    """A trainer's messages as a record holds them: each tool call has an id, which its answer names.
+
+    Empty for what is not made of messages.
+    """
+    if not isinstance(prompt, list) or not isinstance(completion, list):
+        return []
+    messages = [dict(cast("Mapping[str, Any]", message)) for message in (*prompt, *completion)]
+    owed: list[str] = []
+    count = 0
+    for message in messages:
+        if calls := message.get("tool_calls"):
+            message["tool_calls"] = [{"id": f"call_{count + at}", **call} for at, call in enumerate(calls)]
+            count += len(calls)
+            owed = [call["id"] for call in message["tool_calls"]]
+        elif message.get("role") == "tool" and owed:
+            message.setdefault("tool_call_id", owed.pop(0))
+    return messages

@@ -1,0 +1,119 @@
+"""Tools as methods: a tool's JSON schema becomes a signature and a docstring that a trainer reads back."""
+
+from __future__ import annotations
+
+import inspect
+import keyword
+import re
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from ..wire import Tool
+from .annotation import Hint, compact, hint_of, inlined
+
+Call = Callable[[Any, str, dict[str, Any]], str]
+
+# What a reader of Google docstrings takes for the head of a section, or for a list of choices.
+_MARKERS = re.compile(r"(Args|Returns|Raises|\((?i:choices)):")
+_SIGNED = frozenset({"type", "properties", "required"})
+
+
+def method_of(tool: Tool, call: Call) -> Callable[..., str]:
+    """A function for a class: called with the tool's arguments, it returns `call(self, tool's name, arguments)`.
+
+    An argument whose name no signature can hold is shown under another one, and sent under its own.
+    """
+    name = tool["name"]
+    root = tool["inputSchema"]
+    properties = _properties(root)
+    aliases = _aliases(properties)
+
+    def method(self: Any, /, **arguments: Any) -> str:
+        return call(self, name, {aliases.get(key, key): value for key, value in arguments.items()})
+
+    shown = {own: alias for alias, own in aliases.items()}
+    hints: dict[str, Hint] = {}
+    lines = []
+    for own, schema in properties.items():
+        hints[shown[own]], about = _argument(own, shown[own], inlined(schema, root))
+        lines.append(f"    {shown[own]}: {about}")
+    method.__name__ = method.__qualname__ = name
+    method.__doc__ = _docstring(_about(tool), lines)
+    method.__annotations__ = hints
+    required = {shown[own] for own in root.get("required") or () if own in shown}
+    method.__signature__ = _signature(hints, required)  # type: ignore[attr-defined]
+    return method
+
+
+def _properties(root: Mapping[str, Any]) -> dict[str, Any]:
+    """The schemas of the arguments, those included that are required and not described."""
+    listed = root.get("properties")
+    described = dict(listed) if isinstance(listed, Mapping) else {}
+    return described | {own: {} for own in root.get("required") or () if own not in described}
+
+
+def _aliases(names: Mapping[str, Any]) -> dict[str, str]:
+    """Under which name each argument is shown: its own wherever Python and a docstring allow."""
+    taken = {name for name in names if _sayable(name)}
+    aliases = {name: name for name in taken}
+    for name in names:
+        if name in taken:
+            continue
+        alias = re.sub(r"\W", "_", name, flags=re.ASCII)
+        alias = alias if alias.isidentifier() else f"arg_{alias}"
+        while alias in aliases or not _sayable(alias):
+            alias += "_"
+        aliases[alias] = name
+    return aliases
+
+
+def _sayable(name: str) -> bool:
+    reserved = name == "self" or name.endswith(("Args", "Returns", "Raises"))
+    return name.isidentifier() and not keyword.iskeyword(name) and not reserved
+
+
+def _argument(own: str, shown: str, schema: Any) -> tuple[Hint, str]:
+    """An argument's type hint, and what is said of it on one line."""
+    hint, rest = hint_of(schema)
+    said = schema.get("description") or schema.get("title") if isinstance(schema, Mapping) else None
+    about = [_plain(said) or shown.replace("_", " ").strip() or shown]
+    if own != shown:
+        about.append(f"(The tool's own name for it: {own})")
+    if rest:
+        about.append(f"JSON schema: {compact(rest)}")
+    return hint, _harmless(" ".join(" ".join(about).split()))
+
+
+def _about(tool: Tool) -> str:
+    """The tool's description, and what its signature cannot hold."""
+    root = tool["inputSchema"]
+    _, rest = hint_of({key: value for key, value in root.items() if key not in _SIGNED})
+    if rest.get("additionalProperties") is False:
+        del rest["additionalProperties"]  # a signature says so
+    about = _plain(tool.get("description")).strip() or tool["name"]
+    return f"{about}\n\nJSON schema: {compact(inlined(rest, root))}" if rest else about
+
+
+def _plain(text: object) -> str:
+    return text if isinstance(text, str) else ""
+
+
+def _harmless(text: str) -> str:
+    """The text without what would be read as a part of the docstring around it."""
+    return _MARKERS.sub(r"\1 :", text)
+
+
+def _docstring(about: str, lines: list[str]) -> str:
+    """A Google docstring; its last section keeps the description's own indentation from being taken off."""
+    arguments = ["Args:", *lines, ""] if lines else []
+    return "\n".join([_harmless(about), "", *arguments, "Returns:", "    what the tool answered"])
+
+
+def _signature(hints: Mapping[str, Hint], required: set[str]) -> inspect.Signature:
+    """`self`, then the arguments, those first that must be given."""
+    kinds = inspect.Parameter
+    parameters = [kinds("self", kinds.POSITIONAL_ONLY)]
+    for name in sorted(hints, key=lambda name: name not in required):
+        default = kinds.empty if name in required else None
+        parameters.append(kinds(name, kinds.KEYWORD_ONLY, annotation=hints[name], default=default))
+    return inspect.Signature(parameters)
