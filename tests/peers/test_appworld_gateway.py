@@ -20,6 +20,7 @@ from peers.appworld_home import TASKS, data_root, environment, python
 from processes import alive, children, until
 
 from miroir.appworld import session as session_module
+from miroir.check import check
 from miroir.envs.appworld import AppWorld
 from miroir.errors import EnvError, InvalidArgument
 from miroir.records import load
@@ -154,3 +155,16 @@ def test_what_cannot_start_says_why(tmp_path: Path) -> None:
                          "--agent", "appworld_agent:plays?notes=x")  # fmt: skip
     assert unknown.returncode == 2
     assert "there is no task 'nope_1'" in unknown.stderr
+
+
+def test_the_gateway_keeps_the_protocol(tmp_path: Path) -> None:
+    """Every rule of the check, over a root whose splits share no task, as in AppWorld's own."""
+    root = tmp_path / "root" / "data"
+    (root / "datasets").mkdir(parents=True)
+    (root / "datasets" / "train.txt").write_text("\n".join(TASKS[:2]))
+    (root / "datasets" / "dev.txt").write_text(TASKS[2])
+    for name in ("api_docs", "base_dbs", "tasks"):
+        (root / name).symlink_to(data_root() / "data" / name)
+    options = {"data_root": str(root.parent), "python": python(), "outputs_dir": str(tmp_path / "out")}
+    with running(lambda: AppWorld(**options)) as url:
+        assert check(url).broken == []
