@@ -289,7 +289,11 @@ class TestWaiting:
     def test_endless_patience_is_allowed(self, opened: Opened) -> None:
         """An infinite timeout waits as long as it takes."""
         with FakeFleet("free") as fleet:
-            release(opened(fleet.urls).lease(timeout_s=math.inf))
+            lease = opened(fleet.urls).lease(timeout_s=math.inf)
+
+            assert lease.url == fleet.urls[0]
+
+            release(lease)
 
     def test_interrupted_while_waiting(self, opened: Opened) -> None:
         """Ctrl-C leaves the line, and the container goes to the next."""
@@ -313,7 +317,11 @@ class TestWaiting:
         """A lease waits while nothing is alive, and has its container once one is."""
         with FakeFleet("down", "down") as fleet:
             threading.Timer(1.0, setattr, [fleet[0], "mode", "free"]).start()
-            release(opened(fleet.urls).lease(timeout_s=20))
+            lease = opened(fleet.urls).lease(timeout_s=20)
+
+            assert lease.url == fleet.urls[0]
+
+            release(lease)
 
     def test_timeouts_at_the_instant_of_a_grant(self, opened: Opened) -> None:
         """Waiters whose time is over just when a session comes lose no container."""
@@ -497,7 +505,11 @@ class TestRefusing:
         with FakeFleet("half") as fleet:
             fleet[0].status = status
             threading.Timer(0.3, setattr, [fleet[0], "mode", "free"]).start()
-            release(opened(fleet.urls).lease(timeout_s=10))
+            lease = opened(fleet.urls).lease(timeout_s=10)
+
+            assert lease.url == fleet.urls[0]
+
+            release(lease)
 
     def test_a_token_wrong_for_some(self, opened: Opened) -> None:
         """Containers that refuse are left out, and counted when nothing is free."""
@@ -686,7 +698,9 @@ class TestLists:
             else:
                 path.write_text(content)
             for _ in range(3):
-                release(broker.lease(timeout_s=5))
+                lease = broker.lease(timeout_s=5)
+                assert lease.url == fleet.urls[0]
+                release(lease)
                 time.sleep(0.4)
 
     def test_the_first_reading_must_be_good(self, opened: Opened, tmp_path: Path) -> None:
@@ -767,7 +781,12 @@ class TestEnding:
             broker = opened(fleet.urls)
             held = [broker.lease()]
             threading.Timer(0.2, held.clear).start()
-            release(broker.lease(timeout_s=5))
+            lease = broker.lease(timeout_s=5)
+
+            assert lease.url == fleet.urls[0]
+            assert broker.stats()["urls"][fleet.urls[0]]["held"] == 1
+
+            release(lease)
 
     def test_released_once(self, opened: Opened) -> None:
         """A second release of the same lease does nothing."""
