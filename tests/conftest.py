@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import contextlib
 import gc
 import os
 import threading
 import time
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
+from processes import children, descriptors
 
 # A child started from the checkout must import the installed package, not the folder it stands in.
 os.environ["PYTHONSAFEPATH"] = "1"
@@ -22,40 +21,20 @@ GRACE_S = 5.0  # how long a closing thread, socket or child may take to be gone
 def _nothing_left() -> Iterator[None]:
     """After each test no thread, socket or child process of its own remains."""
     threads = set(threading.enumerate())
-    sockets = _sockets()
-    children = _children()
+    sockets = descriptors("socket")
+    pids = set(children("self"))
     yield
     deadline = time.monotonic() + GRACE_S
-    while left := _left(threads, sockets, children):
+    while left := _left(threads, sockets, pids):
         if time.monotonic() > deadline:
             pytest.fail(f"left behind: {left}")
         gc.collect()  # a whole collection is dear, and most tests leave nothing to find
         time.sleep(0.02)
 
 
-def _left(threads: set[threading.Thread], sockets: set[str], children: set[int]) -> list[str]:
+def _left(threads: set[threading.Thread], sockets: set[str], pids: set[int]) -> list[str]:
     return [
         *(f"thread {thread.name}" for thread in threading.enumerate() if thread not in threads and thread.is_alive()),
-        *(f"socket {name}" for name in _sockets() - sockets),
-        *(f"child {pid}" for pid in _children() - children),
+        *(f"socket {name}" for name in descriptors("socket") - sockets),
+        *(f"child {pid}" for pid in set(children("self")) - pids),
     ]
-
-
-def _sockets() -> set[str]:
-    found = set()
-    for entry in Path("/proc/self/fd").iterdir():
-        try:
-            target = str(entry.readlink())
-        except OSError:
-            continue
-        if target.startswith("socket:"):
-            found.add(target)
-    return found
-
-
-def _children() -> set[int]:
-    found: set[int] = set()
-    for task in Path("/proc/self/task").iterdir():
-        with contextlib.suppress(OSError):  # a thread that ends meanwhile takes its entry along
-            found |= {int(pid) for pid in (task / "children").read_text().split()}
-    return found

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -25,7 +26,19 @@ def alive(pid: int) -> bool:
         return False
 
 
-def children(pid: int) -> list[int]:
-    """The processes that it has started and not reaped."""
-    found = Path(f"/proc/{pid}/task").glob("*/children")
-    return [int(child) for thread in found for child in thread.read_text().split()]
+def children(pid: int | str) -> list[int]:
+    """The processes that it has started and not reaped; of this process, for "self"."""
+    found: list[int] = []
+    for thread in Path(f"/proc/{pid}/task").glob("*/children"):
+        with contextlib.suppress(OSError):  # a thread that ends meanwhile takes its entry along
+            found += map(int, thread.read_text().split())
+    return found
+
+
+def descriptors(kind: str) -> set[str]:
+    """The files of a kind ("socket", "pipe") that this process has open, each by its number in the kernel."""
+    found = set()
+    for entry in Path("/proc/self/fd").iterdir():
+        with contextlib.suppress(OSError):  # closed meanwhile
+            found.add(str(entry.readlink()))
+    return {name for name in found if name.startswith(f"{kind}:")}

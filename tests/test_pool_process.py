@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 import requests
-from processes import alive, until
+from processes import alive, descriptors, until
 
 from miroir.errors import ContainerPoolError, InvalidArgument, UrlFileError
 from miroir.pool import Change, Event, Pool, ProcessEngine, Timing
@@ -348,27 +348,14 @@ def test_containers_that_keep_failing_are_given_up(monkeypatch: pytest.MonkeyPat
 
 def test_a_forked_child_cannot_stop_its_parents_pool(tmp_path: Path) -> None:
     """The child's copy does nothing, and holds no end of the pipe by which servers know that their pool lives."""
-    path, before = tmp_path / "urls.txt", _pipes()
+    path, before = tmp_path / "urls.txt", descriptors("pipe")
     with Pool(engine(), n=1, urls_file=path) as pool:
-        pipes = _pipes() - before
+        pipes = descriptors("pipe") - before
         child = os.fork()
         if child == 0:
             pool.stop()
-            os._exit(1 if _pipes() & pipes else 0)
+            os._exit(1 if descriptors("pipe") & pipes else 0)
         assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
         assert pipes
         assert read_urls(path) == pool.urls
         assert len(pids(pool.urls)) == 1
-
-
-def _pipes() -> set[str]:
-    """The pipes that this process holds."""
-    found = set()
-    for entry in Path("/proc/self/fd").iterdir():
-        try:
-            target = str(entry.readlink())
-        except OSError:
-            continue
-        if target.startswith("pipe:"):
-            found.add(target)
-    return found
