@@ -17,7 +17,7 @@ from ..records import save_record
 from ..session import Session
 from .jobs import Job
 from .report import Progress, Report
-from .workers import Workers, lease_from
+from .workers import Workers, patient
 
 FINISH_S = 7.0  # what a stopped run gives its episodes to finish
 ABANDON_S = 1.0  # and then to notice that their sessions are closed
@@ -148,7 +148,7 @@ class Crew:
         return play(self._lease, self._agent, job.task, self._setting, trial=job.trial, attempt=job.attempt)
 
     def _lease(self) -> Session:
-        session = lease_from(self._fleet, lambda: self._stopping)
+        session = patient(self._fleet.lease, lambda: self._stopping)
         with self._lock:
             self._sessions = {held for held in self._sessions if not held.closed} | {session}
             late = self._abandoning

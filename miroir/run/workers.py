@@ -80,11 +80,11 @@ class Workers:
         return episode.conclude(self._errand.agent)
 
 
-def lease_from(fleet: Fleet, given_up: Callable[[], bool]) -> Session:
+def patient(lease: Callable[..., Session], given_up: Callable[[], bool]) -> Session:
     """A session as soon as a container is free, however long that takes while any lives; NoFreeContainer else."""
     while True:
         try:
-            return fleet.lease(timeout_s=LEASE_S)
+            return lease(timeout_s=LEASE_S)
         except NoFreeContainer as error:
             dead = error.unhealthy + error.refused > 0 and not error.leased
             if dead or given_up():
@@ -95,7 +95,7 @@ def _play(errand: Errand, job: Job, _nonce: str) -> tuple[Ended, bool]:
     """What a worker does: the episode's end, and whether the agent's endpoint has ever answered here."""
     fleet = _fleet(errand)
     ended = play(
-        lambda: lease_from(fleet, lambda: False),
+        lambda: patient(fleet.lease, lambda: False),
         errand.agent,
         job.task,
         errand.setting,

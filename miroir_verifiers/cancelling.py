@@ -1,0 +1,22 @@
+"""Waiting for a rollout's blocking calls on an event loop that may stop waiting at any time."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import TypeVar
+
+from .rollout import Rollout
+from .threads import threads
+
+T = TypeVar("T")
+
+
+async def waited(rollout: Rollout, call: Callable[[], T]) -> T:
+    """What a blocking call of the rollout gives. When the waiting is cancelled, a call that hangs on it is woken."""
+    try:
+        return await threads.call(call)
+    except asyncio.CancelledError:
+        if rollout.halt():
+            threads.submit(rollout.close)
+        raise

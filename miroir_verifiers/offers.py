@@ -1,0 +1,74 @@
+"""What a fleet offers: its tasks and tools, asked once for all rollouts of this process."""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Hashable, Sequence
+from functools import partial
+
+from miroir import catalog
+from miroir.calibrate import calibrated
+from miroir.coworkers import answerable
+from miroir.episode import Setting
+from miroir.errors import InvalidArgument
+from miroir.run.offer import Offer
+from miroir.wire import Task
+
+from .settings import Settings
+
+WAIT_S = 10.0  # for a first container that is alive
+
+_offers: dict[Hashable, Offer] = {}
+_lock = threading.Lock()  # guards the table, also while a fleet is asked: one rollout asks for all that wait
+
+
+def _begin_anew() -> None:
+    global _lock
+    _lock = threading.Lock()
+
+
+os.register_at_fork(after_in_child=_begin_anew)
+
+
+def offer(settings: Settings) -> Offer:
+    """The fleet's offer; ConnectionFailed where none of its containers is alive."""
+    key = (settings.source.key, settings.token_env, settings.surface)
+    with _lock:
+        if key not in _offers:
+            url = catalog.first_alive(settings.source.read(), settings.token, wait_s=WAIT_S)
+            _offers[key] = Offer.of(url, settings.token, settings.surface)
+        return _offers[key]
+
+
+def setting(settings: Settings) -> Setting:
+    """What the fleet's episodes have in common."""
+    offered = offer(settings)
+    return Setting(
+        tools=offered.tools,
+        env=offered.env,
+        surface=settings.surface,
+        max_seconds=settings.max_seconds,
+        coworker_model=settings.coworker_model,
+    )
+
+
+def tasks(
+    settings: Settings, calibration: str | os.PathLike[str] | None = None, keep: Sequence[str] = ("learnable",)
+) -> list[Task]:
+    """The split's tasks that can be played, of those classes where a calibration is given; InvalidArgument for none."""
+    listed = offer(settings).tasks([settings.split])
+    narrow = partial(calibrated, path=calibration, keep=keep) if calibration else list
+    playable = answerable(narrow(listed), settings.coworker_model is not None)
+    if not playable:
+        raise InvalidArgument(
+            f"the split {settings.split!r} has no task to play ({len(listed)} are listed); "
+            "name another split or other classes, or a coworker model"
+        )
+    return playable
+
+
+def instructions(settings: Settings, task: Task) -> str:
+    """What a model is told of the task before its episode has begun: no date, so that it is the same tomorrow."""
+    submit = any(tool["name"] == "submit" for tool in offer(settings).tools)
+    return catalog.instructions(task, submit=submit)

@@ -1,0 +1,159 @@
+"""A task of a fleet: its setup begins an episode, its finalizer grades it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
+from functools import partial
+from typing import Any, Self, cast
+
+import verifiers.v1 as vf
+from pydantic import PrivateAttr
+
+from miroir.agents import Played
+from miroir.errors import EnvError, MiroirError
+from miroir.records import metrics
+from miroir.wire import Record, Task
+
+from .. import conversation
+from ..cancelling import waited
+from ..rollout import Rollout, Seat, Voided
+from ..threads import threads
+from .config import MiroirTaskConfig
+
+
+class MiroirTaskData(vf.TaskData):
+    """A task as the fleet lists it. Nothing in it is of today, so that a run can be resumed tomorrow."""
+
+    row: dict[str, Any] = {}
+
+
+class MiroirState(vf.State):
+    """The rollout, which no other process can have."""
+
+    _rollout: Rollout | None = PrivateAttr(None)
+
+
+class MiroirTask(vf.Task[MiroirTaskData, MiroirState, MiroirTaskConfig]):
+    """One episode. The environment that runs it makes it its own (`owned`) and releases what it leased."""
+
+    def __init__(self, data: MiroirTaskData, config: MiroirTaskConfig | None = None) -> None:
+        super().__init__(data, config)
+        self._rollouts: list[Rollout] = []
+
+    @property
+    def key(self) -> str:
+        """The environment's own id, which the task keeps when others are listed before it."""
+        return self.data.id or self.hash
+
+    @property
+    def row(self) -> Task:
+        """The task as the environment lists it."""
+        return cast("Task", self.data.row)
+
+    def owned(self) -> Self:
+        """A copy of which no other rollout has the leases."""
+        task = self.with_data()
+        task._rollouts = []
+        return task
+
+    async def release(self) -> None:
+        """Free what was leased, whatever waits for it, and however often this is cancelled."""
+        await threads.outlast(partial(_close, list(self._rollouts)))
+
+    async def setup(self, trace: vf.Trace, runtime: vf.Runtime) -> None:
+        """Lease a container and reset it; SandboxError where none can be had, VOID where none can be reset."""
+        await self.release()  # what an attempt before this one had
+        settings = await threads.call(self.config.settings)
+        rollout = Rollout(self.row, settings)
+        trace.state._rollout = rollout
+        self._rollouts.append(rollout)
+        await _told(trace, rollout, rollout.begin)
+
+    async def finalize(self, trace: vf.Trace, runtime: vf.Runtime) -> None:
+        """Grade the episode, save its record and free its container; SandboxError, VOID, where it has no grade."""
+        rollout = rollout_of(trace)
+        await _told(trace, rollout, lambda: rollout.conclude(_seat(trace), _played(trace)))
+
+    @vf.stop
+    async def episode_over(self, trace: vf.Trace) -> bool:
+        """Whether the environment has ended the episode."""
+        return rollout_of(trace).done
+
+    @vf.reward
+    async def miroir(self, trace: vf.Trace) -> Mapping[str, float]:
+        """The environment's reward, and the preset's own."""
+        record = _graded(trace)
+        assert record["reward"] is not None
+        own = {name: reward(record) for name, reward in rollout_of(trace).settings.rewards.items()}
+        return {"miroir": record["reward"], **own}
+
+    @vf.metric
+    async def numbers(self, trace: vf.Trace) -> Mapping[str, float]:
+        """What the environment measured, and the preset."""
+        record = _graded(trace)
+        own = {name: measure(record) for name, measure in rollout_of(trace).settings.metrics.items()}
+        return {**metrics(record), **own}
+
+    async def validate(self, runtime: vf.Runtime) -> bool:
+        """Whether the task can be reset, submitted at once, and graded."""
+        settings = await threads.call(self.config.settings)
+        rollout = Rollout(self.row, replace(settings, traces=None))
+        try:
+            await waited(rollout, rollout.begin)
+            await waited(rollout, rollout.conclude)
+        except Voided:
+            return False
+        finally:
+            await threads.outlast(rollout.close)
+        return True
+
+
+def rollout_of(trace: vf.Trace) -> Rollout:
+    """The trace's rollout; SandboxError where its setup was stopped before there was one."""
+    rollout: Rollout | None = trace.state._rollout
+    if rollout is None:
+        raise vf.SandboxError("VOID: the rollout was stopped before its episode began; give its setup more time")
+    return rollout
+
+
+def _close(rollouts: Iterable[Rollout]) -> None:
+    for rollout in rollouts:
+        rollout.close()
+
+
+async def _told(trace: vf.Trace, rollout: Rollout, call: Callable[[], object]) -> None:
+    """Make a blocking call of the rollout, and write down in the trace what came of it; its errors get their type."""
+    try:
+        await waited(rollout, call)
+    except MiroirError as error:
+        if isinstance(error, ValueError | EnvError):  # what was asked for cannot be; verifiers blames the task
+            raise
+        raise vf.SandboxError(str(error)) from error
+    finally:
+        trace.info["miroir"] = rollout.info
+
+
+def _graded(trace: vf.Trace) -> Record:
+    """The episode's record; SandboxError where none came in time, so that nobody takes that for a reward of 0."""
+    record = rollout_of(trace).record
+    if record is None or record["reward"] is None:
+        raise vf.SandboxError("VOID: the episode's grade did not come in time; give its finalizing more time")
+    return record
+
+
+def _seat(trace: vf.Trace) -> Seat:
+    """Who played: the harness, the model and its sampling."""
+    config = trace.agent.config
+    sampling = config.sampling.model_dump(exclude_none=True) if config.sampling else {}
+    return Seat(f"verifiers/{config.harness.name}", config.model, sampling)
+
+
+def _played(trace: vf.Trace) -> Played:
+    """What was said in the rollout's last branch, and the tokens that it cost."""
+    branch = trace.branches[-1] if trace.branches else None
+    if branch is None:
+        return {"messages": [], "usage": {}, "params": {}}
+    usage = branch.usage
+    spent = {"prompt_tokens": usage.input_tokens, "completion_tokens": usage.completion_tokens} if usage else {}
+    return {"messages": conversation.messages(branch.messages), "usage": spent, "params": {}}
