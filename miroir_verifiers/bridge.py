@@ -122,10 +122,10 @@ def _keyed(app: ASGIApp, endpoints: dict[str, Endpoint]) -> ASGIApp:
 
 
 def _key(scope: Scope) -> str:
-    scheme, _, bearer = dict(scope["headers"]).get(b"authorization", b"").decode("latin-1").partition(" ")
-    if scheme.lower() == "bearer":
-        return bearer.strip()
-    return parse_qs(scope["query_string"].decode("latin-1")).get(_KEY, [""])[0]
+    header: bytes = dict(scope["headers"]).get(b"authorization", b"")
+    query: bytes = scope["query_string"]
+    scheme, _, bearer = header.decode("latin-1").partition(" ")
+    return bearer.strip() if scheme.lower() == "bearer" else parse_qs(query.decode("latin-1")).get(_KEY, [""])[0]
 
 
 def _server() -> Server[Any]:

@@ -18,7 +18,7 @@ from importlib.metadata import version
 from ..errors import MiroirError
 
 # Each names a module of this package with `HELP`, `add_arguments(parser)` and `command(args) -> int`.
-COMMANDS = ("demo", "serve", "pool", "tasks", "run", "calibrate", "review", "derive", "check")
+COMMANDS = ("demo", "serve", "pool", "tasks", "run", "calibrate", "review", "derive", "check", "verifiers")
 
 
 def parser() -> argparse.ArgumentParser:
