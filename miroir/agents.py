@@ -180,11 +180,9 @@ class _Conversation:
     def act(self, session: Steps, calls: Sequence[Mapping[str, Any]]) -> bool:
         """Make the calls in their order and answer each to the model; whether the episode is over."""
         self._nudged = False
-        done = False
-        for call in calls:
-            text, done = ("not called: the episode was over", True) if done else answered(session, call)
-            name = call["function"]["name"]
-            self._add({"role": "tool", "tool_call_id": call["id"], "name": name, "content": text})
+        messages, done = answers(session, calls)
+        for message in messages:
+            self._add(message)
         return done
 
     def nudge(self, *, submit: bool) -> bool:
@@ -192,10 +190,7 @@ class _Conversation:
         if self._nudged:
             return False
         self._nudged = True
-        cut = "Your message was cut at its length limit. " if self._cut else ""
-        ending = ", or call submit if you are done" if submit else ""
-        text = f"{cut}Go on by calling a tool{ending}. A second message without a tool call ends the episode."
-        self._add({"role": "user", "content": text})
+        self._add(nudge(cut=self._cut, submit=submit))
         return True
 
     def played(self) -> Played:
@@ -203,7 +198,26 @@ class _Conversation:
         return {"messages": self._messages, "usage": dict(self._usage), "params": dict(self._client.params)}
 
 
-def answered(session: Steps, call: Mapping[str, Any]) -> tuple[str, bool]:
+def nudge(*, cut: bool, submit: bool) -> dict[str, Any]:
+    """The message that asks a model for a tool call; `cut`, if its own ran into its length limit."""
+    said = "Your message was cut at its length limit. " if cut else ""
+    ending = ", or call submit if you are done" if submit else ""
+    text = f"{said}Go on by calling a tool{ending}. A second message without a tool call ends the episode."
+    return {"role": "user", "content": text}
+
+
+def answers(session: Steps, calls: Iterable[Mapping[str, Any]]) -> tuple[list[dict[str, Any]], bool]:
+    """The answers to a message's calls, in the record's form and made in their order; whether the episode is over."""
+    messages = []
+    done = False
+    for call in calls:
+        text, done = ("not called: the episode was over", True) if done else _answered(session, call)
+        name = call["function"]["name"]
+        messages.append({"role": "tool", "tool_call_id": call["id"], "name": name, "content": text})
+    return messages, done
+
+
+def _answered(session: Steps, call: Mapping[str, Any]) -> tuple[str, bool]:
     """What a call in the record's form gave, as the model reads it, and whether the episode is over."""
     name, arguments = call["function"]["name"], call["function"]["arguments"]
     if call.get("arguments_error"):
