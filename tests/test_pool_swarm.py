@@ -23,12 +23,22 @@ from miroir.urls import read_urls
 
 TIMING = Timing(start_s=60.0, misses=3)
 NODES = {"n1": "10.0.0.1", "n2": "10.0.0.2"}
-UP = Task("t1", "1", "n1", True, "running", "", 32768)
+UP = Task("t1", "1", "n1", True, "running", "", (32768, 32768))
 WELL = Status("http://x", True, "", boot_id="b")
 SICK = Status("http://x", False, "timed out")
 
 
-def row(task: str, slot: int, node: str, wanted: str, state: str, *, error: str = "", port: int | None = None) -> str:
+def row(
+    task: str,
+    slot: int,
+    node: str,
+    wanted: str,
+    state: str,
+    *,
+    error: str = "",
+    port: int | None = None,
+    port6: int | None = None,
+) -> str:
     """A line of `docker service ps`, as Docker 20.10 and 28 print it."""
     ports = "" if port is None else f"*:{port}->8000/tcp,*:{port}->8000/tcp"
     return json.dumps(
@@ -59,8 +69,15 @@ class TestTask:
     def test_a_running_task_has_a_port_of_its_node(self) -> None:
         """Docker lists each port twice."""
         (task,) = parse(row("t1", 3, "n1", "Running", "Running", port=32768), 8000)
-        assert task == Task("t1", "3", "n1", True, "running", "", 32768)
+        assert task == Task("t1", "3", "n1", True, "running", "", (32768, 32768))
         assert task.runs
+
+    def test_the_ports_of_the_two_ip_versions_may_differ(self) -> None:
+        """Docker takes another where something else has the one that it wanted; it lists IPv4's first."""
+        listed = row("t1", 3, "n1", "Running", "Running", port=32773).replace(",*:32773", ",*:32772")
+        (task,) = parse(listed, 8000)
+        assert task.url("10.0.0.1") == "http://10.0.0.1:32773"
+        assert task.url("fd00::1") == "http://[fd00::1]:32772"
 
     @pytest.mark.parametrize(
         ("wanted", "state", "port"),
@@ -110,7 +127,7 @@ class TestRoster:
     def test_a_task_that_swarm_gives_up_leaves_at_once(self) -> None:
         """However well it answers; the task that takes its place comes when it is well."""
         roster = seen(UP)
-        gone, new = replace(UP, wanted=False), Task("t2", "1", "n2", True, "running", "", 40000)
+        gone, new = replace(UP, wanted=False), Task("t2", "1", "n2", True, "running", "", (40000, 40000))
         told = roster.see([new, gone], NODES, 1.0)
         assert lines(told) == ["pool.1 down: http://10.0.0.1:32768 left: Swarm has it no longer wanted (running)"]
         assert roster.ready() == []
@@ -120,7 +137,7 @@ class TestRoster:
 
     def test_a_task_that_ended_tells_how(self) -> None:
         """Or that it is not even listed any more."""
-        roster = seen(UP, replace(UP, id="t2", slot="2", port=2))
+        roster = seen(UP, replace(UP, id="t2", slot="2", ports=(2, 2)))
         told = roster.see([replace(UP, state="failed", error="task: non-zero exit (137)")], NODES, 1.0)
         assert sorted(lines(told)) == [
             "pool.1 down: http://10.0.0.1:32768 left: Swarm has it failed: task: non-zero exit (137)",
@@ -148,8 +165,8 @@ class TestRoster:
     def test_a_slot_that_never_was_ready_fails_once(self) -> None:
         """By a task that failed, or by the time; each slot has its own time."""
         roster = Roster("pool", TIMING)
-        rejected = Task("t1", "1", "n1", False, "rejected", "No such image: i", None)
-        pending = Task("t2", "2", "", True, "pending", "no suitable node", None)
+        rejected = Task("t1", "1", "n1", False, "rejected", "No such image: i", ())
+        pending = Task("t2", "2", "", True, "pending", "no suitable node", ())
         assert lines(roster.see([rejected, pending], NODES, 0.0)) == ["pool.1 failed: has rejected: No such image: i"]
         late = replace(pending, id="t3", slot="3")
         assert roster.see([rejected, pending, late], NODES, 30.0) == []

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 import sys
 import time
 from collections.abc import Iterator
@@ -178,6 +179,19 @@ def test_a_start_that_cannot_work_tells_why_and_leaves_nothing(swarm: Daemon) ->
         Pool(engine(options=("--secret", "nothing")), n=1).start()
     assert swarm("service", "ls", "--quiet") == ""
     assert until(lambda: swarm("ps", "--all", "--quiet") == "")
+
+
+def test_a_task_whose_ports_differ_by_ip_version_is_reached(swarm: Daemon, tmp_path: Path) -> None:
+    """Docker takes the next port where something else has one, for IPv4 and IPv6 apart."""
+    used = engine()
+    with Pool(used, n=1, urls_file=tmp_path / "urls.txt") as pool, socket.socket() as taken:
+        taken.bind(("127.0.0.1", int(pool.urls[0].rpartition(":")[2]) + 1))
+        taken.listen()
+        swarm("service", "scale", "--detach", f"miroir-{used.pool_id}=3")
+        assert until(lambda: len(pool.urls) == 3, 60.0)
+        listed = swarm("service", "ps", "--format", "{{.Ports}}", f"miroir-{used.pool_id}")
+        assert any(len(set(line.split(","))) == 2 for line in listed.splitlines())
+        assert all(status.healthy for status in read_statuses(pool.urls))
 
 
 def test_a_pool_on_swarm_is_stopped_by_its_id_and_swept(

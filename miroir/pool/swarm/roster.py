@@ -66,7 +66,7 @@ class Roster:
                 told += self._tell(Change.DOWN, seat.task, f"{seat.url} left: Swarm has it {story}")
         for task in running.values():
             if task.id not in self._seats:
-                self._seats[task.id] = _Seat(task, f"http://{addresses[task.node]}:{task.port}")
+                self._seats[task.id] = _Seat(task, task.url(addresses[task.node]))
         for task in tasks:
             late = now >= self._since.setdefault(task.slot, now) + self._timing.start_s
             if task.state in {"failed", "rejected"}:

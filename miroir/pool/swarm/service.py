@@ -67,7 +67,7 @@ def node_address(docker: Docker, node: str) -> str | None:
     found = json.loads(done.out)[0]
     address = str(found["Status"].get("Addr", ""))
     if address in {"", "0.0.0.0"}:  # how some managers see themselves
-        address = str((found.get("ManagerStatus") or {}).get("Addr", "")).rpartition(":")[0]
+        address = str((found.get("ManagerStatus") or {}).get("Addr", "")).rpartition(":")[0].strip("[]")
     return address or None
 
 

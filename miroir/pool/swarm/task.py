@@ -12,7 +12,7 @@ _ENDED = frozenset({"complete", "shutdown", "failed", "rejected", "orphaned", "r
 
 @dataclass(frozen=True)
 class Task:
-    """One task: `slot` stays when Swarm replaces the task, `port` is the host's, on its node, once it is known."""
+    """One task: `slot` stays when Swarm replaces the task, `ports` are its node's, IPv4's first, once known."""
 
     id: str
     slot: str
@@ -20,12 +20,16 @@ class Task:
     wanted: bool  # Swarm means it to run
     state: str
     error: str
-    port: int | None
+    ports: tuple[int, ...]
 
     @property
     def runs(self) -> bool:
         """Whether it can be reached and is meant to be."""
-        return self.wanted and self.state == "running" and self.port is not None
+        return self.wanted and self.state == "running" and bool(self.ports)
+
+    def url(self, address: str) -> str:
+        """Its base URL at this address of its node. Docker may have had to give the two IP versions different ports."""
+        return f"http://[{address}]:{self.ports[-1]}" if ":" in address else f"http://{address}:{self.ports[0]}"
 
     @property
     def ended(self) -> bool:
@@ -44,7 +48,6 @@ def parse(listing: str, port: int) -> list[Task]:
 
 
 def _task(row: dict[str, str], port: int) -> Task:
-    bound = {inner: int(outer) for outer, inner in _BOUND.findall(row["Ports"])}
     return Task(
         row["ID"],
         row["Name"].rpartition(".")[2],
@@ -52,5 +55,5 @@ def _task(row: dict[str, str], port: int) -> Task:
         row["DesiredState"].lower() in {"running", "ready"},
         row["CurrentState"].partition(" ")[0].lower(),
         row["Error"].strip('"'),
-        bound.get(str(port)),
+        tuple(int(outer) for outer, inner in _BOUND.findall(row["Ports"]) if int(inner) == port),
     )
