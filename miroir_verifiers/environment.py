@@ -13,9 +13,7 @@ def load_environment(**options: Any) -> Any:
     With verifiers before 0.4 a MultiTurnEnv, as its `vf-eval` and trainers take it; with 0.4 an `Env` of its `v1`.
     """
     if hasattr(verifiers, "MultiTurnEnv"):
-        from . import v0
-
-        return v0.load_environment(**options)
-    from .v1.load import environment
-
+        from .v0 import environment
+    else:
+        from .v1.load import environment
     return environment(**options)

@@ -16,6 +16,7 @@ from miroir.errors import MiroirError, StepTimeout
 from miroir.records import save_record
 from miroir.run.workers import patient
 from miroir.session import Session
+from miroir.session.journal import SUBMIT
 from miroir.wire import Record, Step, Task, Tool
 
 from .offers import setting
@@ -66,6 +67,11 @@ class Rollout:
         return self._episode.tools if self._episode else ()
 
     @property
+    def submits(self) -> bool:
+        """Whether its model ends the episode by a tool."""
+        return any(tool["name"] == SUBMIT for tool in self.tools)
+
+    @property
     def done(self) -> bool:
         """Whether the environment has ended the episode."""
         return self._episode is not None and self._episode.done
@@ -110,8 +116,12 @@ class Rollout:
         try:
             agent.play(self, self.task, self.tools, observation=self.observation, trial=0, seed=0)
         except MiroirError as error:
-            if not self._halted:
-                self.failure = error
+            self.fail(error)
+
+    def fail(self, error: MiroirError) -> None:
+        """Take it that the playing ended by this error, unless it had ended before."""
+        if not self._halted:
+            self.failure = self.failure or error
 
     def step(self, tool: str, arguments: dict[str, Any], *, timeout_s: float | None = None) -> Step:
         """Call a tool, then have the coworkers answer who owe a reply; Voided once the rollout was halted."""
@@ -124,8 +134,7 @@ class Rollout:
         try:
             return called(self, tool, arguments)[0]
         except MiroirError as error:
-            if not self._halted:
-                self.failure = self.failure or error
+            self.fail(error)
             raise
 
     def conclude(self, seat: Seat | None = None, played: Played | None = None) -> Record:

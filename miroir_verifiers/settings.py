@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import inspect
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -65,7 +66,7 @@ def settings(
     if max_seconds is not None and max_seconds < 1:
         raise InvalidArgument(f"an episode of {max_seconds} s is none; give max_seconds at least one")
     made = Settings(
-        urls=fixed.urls if urls is None else _urls(urls),
+        urls=_urls(urls) if urls else fixed.urls,
         split=split or fixed.split,
         token_env=token_env or fixed.token_env,
         surface=surface or fixed.surface,
@@ -78,6 +79,21 @@ def settings(
     )
     secret_from(made.token_env)
     return made
+
+
+# Which of a fleet's tasks are played, beside the split.
+CHOICE = ("calibration", "keep")
+OPTIONS = (*inspect.signature(settings).parameters, *CHOICE)
+
+
+def refuse_unknown(options: Iterable[str], known: Iterable[str]) -> None:
+    """InvalidArgument for an option of `load_environment` that is not known, such as one of another verifiers'."""
+    unknown = sorted(set(options) - set(known))
+    if unknown:
+        raise InvalidArgument(
+            f"load_environment has no option {unknown[0]!r} with the verifiers that is installed; "
+            f"it has {', '.join(sorted(known))}"
+        )
 
 
 def _urls(urls: str | os.PathLike[str] | Sequence[str] | None) -> Urls:

@@ -6,9 +6,9 @@ from pathlib import Path
 from typing import Any
 
 import verifiers.v1 as vf
-from pydantic import model_validator
+from pydantic import field_validator, model_validator
 
-from ..settings import Settings, settings
+from ..settings import OPTIONS, Settings, settings
 
 
 class MiroirTaskConfig(vf.TaskConfig):
@@ -16,8 +16,8 @@ class MiroirTaskConfig(vf.TaskConfig):
 
     preset: str | None = None
     """Name of an installed preset (`miroir verifiers list`)."""
-    urls: list[str] | str | None = None
-    """The fleet: a URL file, a base URL, a list of them, or dns://name:port."""
+    urls: list[str] = []
+    """The fleet: a URL file, base URLs, or dns://name:port."""
     token_env: str | None = None
     """Name of the environment variable with the fleet's token."""
     surface: str | None = None
@@ -33,13 +33,15 @@ class MiroirTaskConfig(vf.TaskConfig):
     traces: Path | None = None
     """Folder in which each episode's record is saved."""
 
+    @field_validator("urls", mode="before")
+    @classmethod
+    def _one_is_a_list(cls, urls: Any) -> Any:
+        return [str(urls)] if isinstance(urls, str | Path) else urls
+
     def settings(self, split: str | None = None) -> Settings:
         """These, over the preset's."""
-        own: dict[str, Any] = {name: getattr(self, name) for name in type(self).model_fields.keys() & OWN}
+        own: dict[str, Any] = {name: getattr(self, name) for name in OPTIONS if name in MiroirTaskConfig.model_fields}
         return settings(**own, split=split)
-
-
-OWN = MiroirTaskConfig.model_fields.keys() - vf.TaskConfig.model_fields.keys()
 
 
 class MiroirTasksetConfig(vf.TasksetConfig):

@@ -4,22 +4,18 @@ from __future__ import annotations
 
 from typing import Any
 
-from miroir.errors import InvalidArgument
-
-from .config import OWN, MiroirTasksetConfig
+from ..settings import CHOICE, OPTIONS, refuse_unknown
+from .config import MiroirTasksetConfig
 from .env import MiroirEnv, MiroirEnvConfig
 
 _PACKAGE = "miroir_verifiers"
-_OF_THE_TASKSET = ("split", "calibration", "keep")
+_OF_THE_TASKSET = ("split", *CHOICE)
 
 
 def environment(**options: Any) -> MiroirEnv:
     """The environment with these options of its taskset and tasks; InvalidArgument for any other."""
-    known = sorted({*OWN, *_OF_THE_TASKSET})
-    unknown = sorted(options.keys() - set(known))
-    if unknown:
-        raise InvalidArgument(f"load_environment has no option {unknown[0]!r}; it has {', '.join(known)}")
-    chosen = {name: options[name] for name in _OF_THE_TASKSET if name in options}
-    task = {name: value for name, value in options.items() if name in OWN}
+    refuse_unknown(options, OPTIONS)
+    chosen = {name: value for name, value in options.items() if name in _OF_THE_TASKSET}
+    task = {name: value for name, value in options.items() if name not in _OF_THE_TASKSET}
     taskset = MiroirTasksetConfig.model_validate({"id": _PACKAGE, "task": task, **chosen})
     return MiroirEnv(MiroirEnvConfig(taskset=taskset))

@@ -1,0 +1,155 @@
+"""Verifiers before 0.4: a fleet as a MultiTurnEnv, whose loop calls the model; every failure is an InfraError."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from typing import Any, TypeVar, cast
+
+import verifiers as vf
+from datasets import Dataset
+
+from miroir.agents import TURNS, Played, answers, nudge
+from miroir.errors import MiroirError
+from miroir.records import metrics
+from miroir.wire import Record, Task
+
+from . import conversation, offers
+from .cancelling import waited
+from .preset import Measure
+from .rollout import Rollout, Seat
+from .settings import CHOICE, OPTIONS, Settings, refuse_unknown, settings
+from .threads import threads
+
+_ROLLOUT = "miroir_rollout"
+_NUDGED = "miroir_nudged"
+_OF_THE_ENVIRONMENT = ("max_turns", "timeout_seconds", "system_prompt")
+
+T = TypeVar("T")
+
+
+def environment(**options: Any) -> MiroirMultiTurnEnv:
+    """The environment of a fleet; InvalidArgument for options that there are not, or that cannot work."""
+    refuse_unknown(options, (*OPTIONS, *_OF_THE_ENVIRONMENT))
+    chosen = {name: options.pop(name) for name in CHOICE if name in options}
+    env = {name: options.pop(name) for name in _OF_THE_ENVIRONMENT if name in options}
+    made = settings(**options)
+    return MiroirMultiTurnEnv(made, offers.tasks(made, **chosen), **env)
+
+
+class MiroirMultiTurnEnv(vf.MultiTurnEnv):
+    """Plays one task of the fleet in each rollout, with the tools that its container lists."""
+
+    def __init__(self, settings: Settings, tasks: list[Task], *, max_turns: int = TURNS, **env: Any) -> None:
+        rows = [{"question": offers.instructions(settings, task), "info": json.dumps({"row": task})} for task in tasks]
+        super().__init__(dataset=Dataset.from_list(rows), rubric=_rubric(settings), max_turns=max_turns, **env)
+        self.settings = settings
+
+    async def setup_state(self, state: vf.State) -> None:
+        """Lease a container and reset it; the prompt and the tools are the episode's own."""
+        rollout = Rollout(cast("Task", state["info"]["row"]), self.settings)
+        state[_ROLLOUT] = rollout
+        await _made(state, rollout.begin)
+        told = self.settings.prompt(rollout.task, rollout.tools, rollout.observation)
+        system = [message for message in state["prompt"] if message["role"] == "system"]
+        state["prompt"] = [*system, vf.UserMessage(content=told)]
+        state["tool_defs"] = [
+            vf.Tool(name=tool["name"], description=tool["description"], parameters=tool["inputSchema"])
+            for tool in rollout.tools
+        ]
+
+    async def env_response(self, messages: vf.Messages, state: vf.State, **kwargs: Any) -> vf.Messages:
+        """The answers to the model's calls; a message without any is answered by a nudge, a second one ends it."""
+        rollout: Rollout = state[_ROLLOUT]
+        (said,) = conversation.messages(messages[-1:])
+        calls = said.get("tool_calls")
+        if not calls:
+            return self._nudge(state, rollout)
+        state[_NUDGED] = False
+        answered, done = await _made(state, lambda: answers(rollout, calls))
+        replies = [
+            vf.ToolMessage(tool_call_id=answer["tool_call_id"], content=answer["content"]) for answer in answered
+        ]
+        if done:
+            state["final_env_response"] = replies
+        return replies
+
+    def _nudge(self, state: vf.State, rollout: Rollout) -> vf.Messages:
+        if state.get(_NUDGED):
+            state["final_env_response"] = []
+            return []
+        state[_NUDGED] = True
+        cut = bool(state["trajectory"][-1]["is_truncated"])
+        return [vf.UserMessage(content=nudge(cut=cut, submit=rollout.submits)["content"])]
+
+    @vf.cleanup(priority=1000)
+    async def release(self, state: vf.State) -> None:
+        """Grade the episode, unless the rollout was cancelled, and free its container, whatever fails before."""
+        rollout: Rollout | None = state.get(_ROLLOUT)
+        if rollout is None:
+            return
+        try:
+            if state["is_completed"]:
+                await self._conclude(state, rollout)
+        finally:
+            await threads.outlast(rollout.close)
+
+    async def _conclude(self, state: vf.State, rollout: Rollout) -> None:
+        """Conclude; here an error must be told, not raised: it would end the whole evaluation."""
+        seat = Seat("verifiers", state["model"], state["sampling_args"] or {})
+        if state.get("error") is not None and rollout.failure is None:
+            rollout.failure = MiroirError("AGENT", str(state["error"]))
+        try:
+            await _made(state, lambda: rollout.conclude(seat, _played(state)))
+        except vf.InfraError as error:
+            state["error"] = state.get("error") or error
+
+
+async def _made(state: vf.State, call: Callable[[], T]) -> T:
+    """What a blocking call of the rollout gives; InfraError, with what came of the episode in the state's info."""
+    rollout: Rollout = state[_ROLLOUT]
+    try:
+        return await waited(rollout, call)
+    except MiroirError as error:
+        rollout.fail(error)
+        raise vf.InfraError(str(error)) from error
+    finally:
+        state["info"]["miroir"] = rollout.info
+
+
+def _played(state: vf.State) -> Played:
+    """What was said in the rollout."""
+    last = state["trajectory"][-1:]
+    said = [message for step in last for message in (*step["prompt"], *step["completion"])]
+    return {
+        "messages": conversation.messages([*said, *(state.get("final_env_response") or [])]),
+        "usage": {},
+        "params": {},
+    }
+
+
+def _rubric(settings: Settings) -> vf.Rubric:
+    """The environment's reward and the preset's own; what both measure has no weight."""
+    rewards: dict[str, Measure] = {"miroir": lambda record: record["reward"] or 0.0, **settings.rewards}
+    measured: dict[str, Measure] = {
+        **{name: _metric(name) for name in ("success", "harm", "episode_s")},
+        **settings.metrics,
+    }
+    funcs = [_scorer(name, function) for name, function in (*rewards.items(), *measured.items())]
+    return vf.Rubric(funcs=funcs, weights=[1.0] * len(rewards) + [0.0] * len(measured))
+
+
+def _metric(name: str) -> Measure:
+    return lambda record: metrics(record).get(name, 0.0)
+
+
+def _scorer(name: str, function: Measure) -> Callable[[vf.State], float]:
+    """A function of the record as verifiers calls it; 0 beside the error that says that the episode is void."""
+
+    def score(state: vf.State) -> float:
+        rollout: Rollout | None = state.get(_ROLLOUT)
+        record: Record | None = rollout.record if rollout else None
+        return 0.0 if record is None or record["reward"] is None else function(record)
+
+    score.__name__ = name
+    return score
