@@ -54,7 +54,7 @@ class _Graded(Environment):
 class Factory:
     """Makes environments that play some of the tasks with one set of tools; it pickles, and leases nothing."""
 
-    plan: Plan
+    plan: Plan = field(repr=False)
     tools: Sequence[Tool] = field(repr=False)
     tasks: Mapping[str, Task] = field(repr=False)
     name: str = "Miroir"

@@ -78,9 +78,9 @@ def _argument(own: str, shown: str, schema: Any) -> tuple[Hint, str]:
     said = schema.get("description") or schema.get("title") if isinstance(schema, Mapping) else None
     about = [_plain(said) or shown.replace("_", " ").strip() or shown]
     if own != shown:
-        about.append(f"(The tool's own name for it: {own})")
+        about.append(f"(sent as {own})")
     if rest:
-        about.append(f"JSON schema: {compact(rest)}")
+        about.append(f"(JSON schema: {compact(rest)})")
     return hint, _harmless(" ".join(" ".join(about).split()))
 
 
@@ -91,7 +91,7 @@ def _about(tool: Tool) -> str:
     if rest.get("additionalProperties") is False:
         del rest["additionalProperties"]  # a signature says so
     about = _plain(tool.get("description")).strip() or tool["name"]
-    return f"{about}\n\nJSON schema: {compact(inlined(rest, root))}" if rest else about
+    return f"{about}\n\n(JSON schema: {compact(inlined(rest, root))})" if rest else about
 
 
 def _plain(text: object) -> str:

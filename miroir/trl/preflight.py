@@ -7,6 +7,7 @@ import logging
 import re
 import warnings
 from collections.abc import Iterable
+from importlib import import_module
 from typing import Any, NamedTuple
 
 from .. import catalog
@@ -30,16 +31,17 @@ class Demand(NamedTuple):
     containers: int
 
     def __str__(self) -> str:
-        return f"this training plays {self.wanted} episodes at once, in groups of {self.group}, on {self.containers}"
+        batch = f"this training plays {self.wanted} episodes at once, in groups of {self.group}"
+        return f"{batch}, on {self.containers} containers"
 
     def weigh(self) -> None:
         """InvalidArgument for fewer containers than a group needs, a warning for fewer than are wanted."""
-        _log.info("%s containers", self)
+        _log.info("%s", self)
         if self.containers < self.group:
-            raise InvalidArgument(f"{self} containers; start at least {self.group} (`miroir pool -n {self.wanted}`)")
+            raise InvalidArgument(f"{self}; start at least {self.group} (`miroir pool -n {self.wanted}`)")
         if self.containers < self.wanted:
             warnings.warn(
-                f"{self} containers: {self.wanted - self.containers} of each batch may wait in vain and be void; "
+                f"{self}: {self.wanted - self.containers} of each batch may wait in vain and be void; "
                 f"start {self.wanted}, or lower generation_batch_size",
                 stacklevel=3,
             )
@@ -47,7 +49,8 @@ class Demand(NamedTuple):
 
 def demand(args: Any, plan: Plan) -> Demand:
     """What a GRPOConfig or AsyncGRPOConfig can want, and what there is."""
-    group = getattr(args, "num_generations", None) or 1
+    flying = hasattr(args, "max_inflight_tasks")  # there each episode ends by itself, and frees its container
+    group = 1 if flying else getattr(args, "num_generations", None) or 1
     return Demand(_wanted(args), group, containers(plan))
 
 
@@ -113,18 +116,14 @@ def warn_of(args: Any, tasks: Iterable[Task]) -> None:
 
 def warn_of_template(tokenizer: Any) -> None:
     """Warn of a chat template whose tool calls trl cannot read; needs trl."""
-    from trl.chat_template_utils import (  # type: ignore[import-not-found]
-        add_response_schema,
-        supports_tool_calling,
-    )
-
-    if not supports_tool_calling(tokenizer):
+    templates = import_module("trl.chat_template_utils")
+    if not templates.supports_tool_calling(tokenizer):
         warnings.warn("the chat template shows no tool calls, so trl refuses it; choose another model", stacklevel=3)
         return
     if getattr(tokenizer, "response_template", None) or getattr(tokenizer, "response_schema", None):
         return
     try:
-        add_response_schema(tokenizer)
+        templates.add_response_schema(tokenizer)
     except ValueError:
         warnings.warn(
             "trl does not know this chat template (it compares the whole text) and will refuse it; set "

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import uuid
 from collections.abc import Sequence
+from importlib import import_module
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -59,6 +60,8 @@ class Spec:
         wait_s: float = 10.0,
         deadlines: Deadlines | None = None,
     ) -> None:
+        if min(max_chars, void_batches, 1 if max_seconds is None else max_seconds) < 1:
+            raise InvalidArgument("max_chars, void_batches and max_seconds must be at least 1; correct the numbers")
         limits = deadlines or Deadlines()
         url = catalog.first_alive(Source.of(urls).read(), token, wait_s=wait_s)
         offer = Offer.of(url, token, surface)
@@ -145,10 +148,10 @@ class Spec:
 
     def _dataset(self, tasks: Sequence[Task]) -> Any:
         try:
-            from datasets import Dataset  # type: ignore[import-not-found]
+            datasets = import_module("datasets")
         except ModuleNotFoundError as error:
             raise MissingExtra("datasets for TRL need the package datasets; pip install 'miroir[trl]'") from error
-        return Dataset.from_list([self._row(task) for task in tasks])
+        return datasets.Dataset.from_list([self._row(task) for task in tasks])
 
     def _row(self, task: Task) -> dict[str, Any]:
         """The task as a row of a dataset: what the model is asked, and what tells the environment which task it is."""
