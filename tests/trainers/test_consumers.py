@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-import importlib.metadata
 import json
 import subprocess
 import sys
@@ -13,9 +12,8 @@ from typing import Any
 
 import pytest
 from derive_records import SUBMIT, record, rows, saved
-from trainers.environment import interpreter, offline
+from trainers.environment import interpreter, linked_package, offline
 
-import miroir
 from miroir.agents import load_agent
 from miroir.derive import FORMATS, Options, derive
 from miroir.envs.office.environment import Office
@@ -123,11 +121,7 @@ def rounded(value: Any) -> Any:
 @pytest.fixture(scope="session")
 def package(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder from which another interpreter of this version imports this very miroir."""
-    folder = tmp_path_factory.mktemp("package")
-    (folder / "miroir").symlink_to(Path(miroir.__file__).parent)
-    metadata = Path(str(importlib.metadata.distribution("miroir")._path))  # type: ignore[attr-defined]
-    (folder / metadata.name).symlink_to(metadata)
-    return folder
+    return linked_package(tmp_path_factory.mktemp("package"))
 
 
 @pytest.mark.parametrize("name", ["sft", "dpo", "openai", "atif"])
