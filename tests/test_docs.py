@@ -78,7 +78,7 @@ def test_the_two_commands_are_there() -> None:
     lines = README.read_text().splitlines()
 
     assert "$ pip install '.[serve,cli]' && miroir demo" in lines
-    assert "$ pip install '.[test]' && pytest" in lines
+    assert "$ pip install '.[test]' && pytest -n 4" in lines
 
 
 def write() -> None:
