@@ -7,15 +7,17 @@ import logging
 import secrets
 import socket
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Hashable, Sequence
 from concurrent.futures import Future
+from functools import partial
 from importlib.metadata import version
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 from urllib.parse import parse_qs, urlencode
 
 import mcp_types as types
 import uvicorn
 from mcp.server.lowlevel import Server
+from mcp.server.transport_security import TransportSecuritySettings
 from starlette.responses import JSONResponse
 
 from miroir.errors import MiroirError
@@ -27,7 +29,6 @@ if TYPE_CHECKING:
     from mcp.server.context import CallNext, HandlerResult, ServerRequestContext
     from starlette.types import ASGIApp, Receive, Scope, Send
 
-Call = Callable[[str, dict[str, Any]], "Future[str]"]
 
 STOP_S = 1  # how long a closing bridge waits for calls that run
 _KEY = "key"
@@ -36,18 +37,27 @@ _HANDSHAKES = ("initialize", "server/discover")
 _LOGGED_IN = "verifiers.v1.mcp.launch"  # which logs the URL of every tool server
 
 
+class Served(Protocol):
+    """What is served of a rollout, from the bridge's own thread: nothing of it may block."""
+
+    def tools(self) -> Sequence[Tool]:
+        """The tools of the episode."""
+
+    def call(self, name: str, arguments: dict[str, Any]) -> Future[str]:
+        """Call a tool, in another thread: the text that it gives."""
+
+    def turn(self) -> Hashable:
+        """Another value after each turn of the model."""
+
+
 class Endpoint:
     """A rollout's place at the bridge: `url` is whole with its `key`, which may be sent as the bearer instead."""
 
-    def __init__(self, url: str, tools: Sequence[Tool], call: Call, memory: Memory) -> None:
+    def __init__(self, url: str, served: Served) -> None:
         self.key = secrets.token_urlsafe(32)
         self.url = f"{url}?{urlencode({_KEY: self.key})}"
-        self.tools = [
-            types.Tool(name=tool["name"], description=tool["description"], input_schema=tool["inputSchema"])
-            for tool in tools
-        ]
-        self.call = call
-        self.memory = memory
+        self.served = served
+        self.memory = Memory(served.turn)
 
 
 class Bridge:
@@ -57,9 +67,17 @@ class Bridge:
         self._endpoints: dict[str, Endpoint] = {}
         self._listener = socket.create_server(("127.0.0.1", 0))
         self.url = f"http://127.0.0.1:{self._listener.getsockname()[1]}/mcp"
-        app = _keyed(_server().streamable_http_app(json_response=True, stateless_http=True), self._endpoints)
+        # The key keeps out web pages too, and through a proxy this server has another name.
+        security = TransportSecuritySettings(enable_dns_rebinding_protection=False)
+        app = _server().streamable_http_app(json_response=True, stateless_http=True, transport_security=security)
         self._engine = uvicorn.Server(
-            uvicorn.Config(app, lifespan="on", log_config=None, access_log=False, timeout_graceful_shutdown=STOP_S)
+            uvicorn.Config(
+                _keyed(app, self._endpoints),
+                lifespan="on",
+                log_config=None,
+                access_log=False,
+                timeout_graceful_shutdown=STOP_S,
+            )
         )
         self._thread = threading.Thread(
             target=self._engine.run, args=([self._listener],), name="miroir-bridge", daemon=True
@@ -75,12 +93,9 @@ class Bridge:
         self._thread.join()
         self._listener.close()
 
-    def open(self, tools: Sequence[Tool], call: Call, turn: Callable[[], int]) -> Endpoint:
-        """A place for one rollout, whose client is shown `tools`.
-
-        `call` starts a tool call in another thread, for its text; `turn` counts the turns of the rollout's model.
-        """
-        endpoint = Endpoint(self.url, tools, call, Memory(turn))
+    def open(self, served: Served) -> Endpoint:
+        """A place for one rollout."""
+        endpoint = Endpoint(self.url, served)
         self._endpoints[endpoint.key] = endpoint
         return endpoint
 
@@ -132,12 +147,16 @@ def _server() -> Server[Any]:
     """MCP's own server over the endpoints: their tools, by their own names, and their calls."""
 
     async def list_tools(ctx: ServerRequestContext[Any], _: Any) -> types.ListToolsResult:
-        return types.ListToolsResult(tools=_endpoint(ctx).tools)
+        tools = [
+            types.Tool(name=tool["name"], description=tool["description"], input_schema=tool["inputSchema"])
+            for tool in _endpoint(ctx).served.tools()
+        ]
+        return types.ListToolsResult(tools=tools)
 
     async def call_tool(ctx: ServerRequestContext[Any], params: types.CallToolRequestParams) -> types.CallToolResult:
         endpoint, arguments = _endpoint(ctx), params.arguments or {}
         made = endpoint.memory.call(
-            params.name, arguments, ctx.request_id, lambda: endpoint.call(params.name, arguments)
+            params.name, arguments, ctx.request_id, partial(endpoint.served.call, params.name, arguments)
         )
         try:
             text, failed = await _answer(made.answer)

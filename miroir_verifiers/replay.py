@@ -7,7 +7,7 @@ call once more says so in a new turn, or its client makes it over the connection
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Hashable, Mapping
 from concurrent.futures import Future
 from dataclasses import dataclass
 from typing import Any
@@ -24,11 +24,11 @@ class Made:
 
 
 class Memory:
-    """The calls of one rollout; `turn` counts the turns of its model. Used from one thread."""
+    """The calls of one rollout; `turn` gives another value after each turn of its model. Used from one thread."""
 
-    def __init__(self, turn: Callable[[], int]) -> None:
+    def __init__(self, turn: Callable[[], Hashable]) -> None:
         self._turn = turn
-        self._seen = -1  # the turn in which the calls below were made
+        self._seen: Hashable = None  # the turn in which the calls below were made
         self._made: dict[tuple[str, str], Made] = {}
         self._connection = 0
 

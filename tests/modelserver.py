@@ -103,7 +103,8 @@ def answer(
             for number, (name, arguments) in enumerate(calls)
         ]
     choice = {"index": 0, "message": message, "finish_reason": finish_reason or ("tool_calls" if calls else "stop")}
-    body: dict[str, Any] = {"id": "chatcmpl-1", "object": "chat.completion", "model": "stub", "choices": [choice]}
+    body: dict[str, Any] = {"id": "chatcmpl-1", "object": "chat.completion", "created": 0, "model": "stub"}
+    body["choices"] = [choice]
     return body if usage is None else {**body, "usage": dict(usage)}
 
 
@@ -113,7 +114,7 @@ def chunks(completion: Mapping[str, Any]) -> list[dict[str, Any]]:
     delta = dict(choice["message"])
     if "tool_calls" in delta:
         delta["tool_calls"] = [{**call, "index": index} for index, call in enumerate(delta["tool_calls"])]
-    base = {"id": completion["id"], "object": "chat.completion.chunk", "model": completion["model"]}
+    base = {"id": completion["id"], "object": "chat.completion.chunk", "created": 0, "model": completion["model"]}
     return [
         {**base, "choices": [{"index": 0, "delta": delta, "finish_reason": None}]},
         {**base, "choices": [{"index": 0, "delta": {}, "finish_reason": choice["finish_reason"]}]},

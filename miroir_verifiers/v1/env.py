@@ -2,9 +2,24 @@
 
 from __future__ import annotations
 
-import verifiers.v1 as vf
+import contextlib
+from collections.abc import Iterator, Mapping
+from functools import cached_property
+from typing import TYPE_CHECKING
 
+import verifiers.v1 as vf
+from verifiers.v1.mcp import SharedToolServer
+from verifiers.v1.runtimes import runtime_is_local
+
+from miroir.errors import InvalidArgument
+
+from ..threads import threads
+from .attempts import Attempts
+from .harness import MiroirHarness
 from .task import MiroirTask
+
+if TYPE_CHECKING:
+    from ..bridge import Bridge
 
 
 class MiroirEnvConfig(vf.SingleAgentEnvConfig):
@@ -19,8 +34,38 @@ class MiroirEnv(vf.SingleAgentEnv, vf.Env[MiroirEnvConfig]):
 
     async def run(self, task: MiroirTask, agents: vf.Agents) -> None:
         """Have the agent play the task."""
-        owned = task.owned()
+        owned, attempts = task.owned(), Attempts()
+        with self._served(attempts, agents.agent) as tools:
+            try:
+                await agents.agent.run(owned, tools=tools, on_trace=attempts.traces.append)
+            finally:
+                await owned.release()
+
+    @contextlib.contextmanager
+    def _served(self, attempts: Attempts, agent: vf.Agent) -> Iterator[Mapping[str, SharedToolServer] | None]:
+        """The servers of the episode's tools: one, which adds no prefix to names, for harnesses but Miroir's own."""
+        if isinstance(agent.harness, MiroirHarness):
+            yield None
+            return
+        if not runtime_is_local(agent.config.runtime):
+            raise InvalidArgument(
+                f"the harness {agent.harness.config.id!r} would run in a sandbox from which the tools on this machine "
+                "cannot be reached; use --env.agent.runtime.type subprocess or docker"
+            )
+        endpoint = self._bridge.open(attempts)
         try:
-            await agents.agent.run(owned)
+            yield {"": SharedToolServer(url=endpoint.url, local=True, external=True)}
         finally:
-            await owned.release()
+            self._bridge.leave(endpoint)
+            attempts.redact(endpoint.key)
+
+    @cached_property
+    def _bridge(self) -> Bridge:
+        from ..bridge import Bridge  # which few need
+
+        return Bridge()
+
+    async def stop(self) -> None:
+        """Stop the server, if there was need of one."""
+        if "_bridge" in vars(self):
+            await threads.call(self._bridge.close)

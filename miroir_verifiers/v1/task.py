@@ -73,12 +73,14 @@ class MiroirTask(vf.Task[MiroirTaskData, MiroirState, MiroirTaskConfig]):
     async def finalize(self, trace: vf.Trace, runtime: vf.Runtime) -> None:
         """Grade the episode, save its record and free its container; SandboxError, VOID, where it has no grade."""
         rollout = rollout_of(trace)
+        rollout.halt()  # a call that its harness left behind
         await _told(trace, rollout, lambda: rollout.conclude(_seat(trace), _played(trace)))
 
     @vf.stop
     async def episode_over(self, trace: vf.Trace) -> bool:
-        """Whether the environment has ended the episode."""
-        return rollout_of(trace).done
+        """Whether there is nothing more to play: the environment has ended the episode, or it is lost."""
+        rollout = rollout_of(trace)
+        return rollout.done or rollout.failure is not None
 
     @vf.reward
     async def miroir(self, trace: vf.Trace) -> Mapping[str, float]:

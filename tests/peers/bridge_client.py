@@ -11,17 +11,21 @@ import logging
 import sys
 import threading
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
+from types import SimpleNamespace
 from typing import Any
 
 import httpx
 from verifiers.v1.harnesses.utils.mcp import MCPConnection
+from verifiers.v1.trace import Error
 
 from miroir.agents import called
 from miroir.catalog import tasks, tools
 from miroir.episode import Episode, Setting
 from miroir.fleet import Fleet
+from miroir.wire import Tool
 from miroir_verifiers.bridge import Bridge, Endpoint
+from miroir_verifiers.v1.attempts import Attempts
 
 URL = sys.argv[1]
 POOL = ThreadPoolExecutor(4)
@@ -29,18 +33,24 @@ LOGGED: list[str] = []
 
 
 class Rollout:
-    """An episode, its endpoint at the bridge, and a client of that; `turn` is what its model's turns would be."""
+    """An episode, its endpoint at the bridge, and a client of that; `turns` stands for those of its model."""
 
     def __init__(self, bridge: Bridge, fleet: Fleet) -> None:
-        self.turn = 1
+        self.turns = 1
         self.bridge = bridge
         self.episode = Episode(tasks(URL)[0], Setting(tools=tools(URL)))
         self.episode.begin(fleet.lease)
-        self.endpoint = bridge.open(self.episode.tools, self._call, lambda: self.turn)
+        self.endpoint = bridge.open(self)
         self.connection = MCPConnection({"url": self.endpoint.url})
 
-    def _call(self, name: str, arguments: dict[str, Any]) -> Any:
+    def tools(self) -> list[Tool]:
+        return self.episode.tools
+
+    def call(self, name: str, arguments: dict[str, Any]) -> Future[str]:
         return POOL.submit(lambda: called(self.episode, name, arguments)[0])
+
+    def turn(self) -> int:
+        return self.turns
 
     async def __aenter__(self) -> Rollout:
         return self
@@ -50,7 +60,7 @@ class Rollout:
         self.bridge.leave(self.endpoint)
         self.episode.close()
 
-    async def call(self, name: str, fails: int = 0, **arguments: Any) -> Any:
+    async def send(self, name: str, fails: int = 0, **arguments: Any) -> Any:
         """The tool's result; the client loses the first `fails` answers, and sends the call again by itself."""
         left = [fails]
 
@@ -85,31 +95,31 @@ async def listed(rollout: Rollout) -> dict[str, Any]:
 
 async def played(rollout: Rollout) -> dict[str, Any]:
     """A call, a refusal, a broken call, and the end; a call after the end."""
-    said = [text(await rollout.call("say", text="hi"))]
-    said += [text(await rollout.call("refuse")), text(await rollout.call("fly"))]
-    said += [text(await rollout.call("submit"))[:10], text(await rollout.call("say"))]
+    said = [text(await rollout.send("say", text="hi"))]
+    said += [text(await rollout.send("refuse")), text(await rollout.send("fly"))]
+    said += [text(await rollout.send("submit"))[:10], text(await rollout.send("say"))]
     return {"said": said, "done": rollout.episode.done, **rollout.graded()}
 
 
 async def sent_again(rollout: Rollout) -> dict[str, Any]:
     """Three answers are lost; then the model says the same once more."""
-    first = text(await rollout.call("say", fails=3, text="hi"))
-    rollout.turn += 1
-    again = text(await rollout.call("say", text="hi"))
+    first = text(await rollout.send("say", fails=3, text="hi"))
+    rollout.turns += 1
+    again = text(await rollout.send("say", text="hi"))
     return {"said": [first, again], **rollout.graded()}
 
 
 async def given_up(rollout: Rollout) -> dict[str, Any]:
     """A client that waits less long than the call takes connects anew and gets the answer of the call that runs."""
     rollout.connection.spec["timeout"] = 0.5
-    result = text(await rollout.call("sleep", seconds=1.2))
+    result = text(await rollout.send("sleep", seconds=1.2))
     return {"said": [result], **rollout.graded()}
 
 
 async def lost(rollout: Rollout) -> dict[str, Any]:
     """A call whose container is gone is answered, and not sent again by its client."""
     rollout.episode.close()
-    result = await rollout.call("say")
+    result = await rollout.send("say")
     return {"error": result.is_error, "code": text(result).partition(":")[0]}
 
 
@@ -131,6 +141,15 @@ async def refused(bridge: Bridge, endpoint: Endpoint) -> dict[str, int]:
         }
 
 
+def redacted(endpoint: Endpoint) -> dict[str, Any]:
+    """The errors of a trace whose harness could not reach its tools, and wrote their address."""
+    error = Error(type="HarnessError", message=f"401 for {endpoint.url}", traceback=f"File …\n{endpoint.url}\n")
+    attempts = Attempts()
+    attempts.traces += [SimpleNamespace(errors=[error]), SimpleNamespace(errors=[Error(type="E", message="m")])]
+    attempts.redact(endpoint.key)
+    return {"message": error.message.partition("?")[2], "kept": endpoint.key in str(error.traceback)}
+
+
 async def main() -> dict[str, Any]:
     """Everything, each with an episode of its own."""
     report: dict[str, Any] = {}
@@ -142,6 +161,7 @@ async def main() -> dict[str, Any]:
     async with Rollout(bridge, fleet) as rollout:
         logging.getLogger("verifiers.v1.mcp.launch").warning("tool server '%s' (remote): %s", "", rollout.endpoint.url)
         report["refused"] = await refused(bridge, rollout.endpoint)
+        report["redacted"] = redacted(rollout.endpoint)
         bridge.leave(rollout.endpoint)
         report["over"] = await refused(bridge, rollout.endpoint)
         report["shown"] = [rollout.endpoint.key in shown for shown in (*LOGGED, repr(rollout.endpoint))]

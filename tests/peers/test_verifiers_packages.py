@@ -5,19 +5,28 @@ from __future__ import annotations
 import json
 import os
 import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+import modelserver
 import pytest
 from peers.venvs import venv
 from troubled import Troubled, served
 
+from miroir.pool import Pool, ProcessEngine
+
 pytestmark = pytest.mark.peers
 
 REQUIREMENTS = ("verifiers==0.4.0",)
+UV = ("uv==0.13.9",)  # by which harnesses of verifiers install what their programs need
+HARNESS_S = 15  # in which uv must have started a harness
+KEY = "sk-of-the-model"
 HERE = Path(__file__).parent
 ROOT = HERE.parents[1]
-FLEET_S = 240.0
+LIMIT_S = 240.0
 
 
 @pytest.fixture(scope="module")
@@ -29,7 +38,7 @@ def bin_folder() -> Path:
 def install(bin_folder: Path, site: Path, *packages: str | Path) -> None:
     """Have pip install the packages, and nothing else, into a folder that PYTHONPATH can name."""
     words = [str(bin_folder / "python"), "-m", "pip", "install", "--quiet", "--no-deps", "--target", str(site)]
-    subprocess.run([*words, *map(str, packages)], check=True, capture_output=True, timeout=FLEET_S)
+    subprocess.run([*words, *map(str, packages)], check=True, capture_output=True, timeout=LIMIT_S)
 
 
 @pytest.fixture(scope="module")
@@ -54,7 +63,7 @@ def bridged(bin_folder: Path, site: Path) -> dict[str, Any]:
             env=environment(site),
             capture_output=True,
             text=True,
-            timeout=FLEET_S,
+            timeout=LIMIT_S,
             check=False,
         )
     assert done.returncode == 0, done.stderr[-4000:]
@@ -90,9 +99,160 @@ def test_a_lost_container_is_answered(bridged: dict[str, Any]) -> None:
 
 
 def test_only_the_key_of_a_rollout_opens_the_bridge(bridged: dict[str, Any]) -> None:
-    """As a bearer or in the URL, while the rollout lasts; it is in no log and no repr."""
+    """As a bearer or in the URL, while the rollout lasts; it is in no log, no repr and no error of a trace."""
     closed = {"none": 401, "wrong": 401, "wrong in URL": 401}
     assert bridged["refused"] == {**closed, "bearer": 200, "in URL": 200}
     assert bridged["over"] == {**closed, "bearer": 401, "in URL": 401}
     assert bridged["shown"] == [False, False]
+    assert bridged["redacted"] == {"message": "key=…", "kept": False}
     assert bridged["threads"] == []
+
+
+@dataclass(frozen=True)
+class Desk:
+    """A folder with a package that was begun there, a fleet of offices, and a model; commands run in it."""
+
+    folder: Path
+    bin_folder: Path
+    variables: dict[str, str]
+    model_url: str
+
+    def run(self, command: str, *words: str) -> subprocess.CompletedProcess[str]:
+        """Run one of the environment's commands."""
+        return subprocess.run(
+            [str(self.bin_folder / command), *words],
+            cwd=self.folder,
+            env=self.variables,
+            capture_output=True,
+            text=True,
+            timeout=LIMIT_S,
+            check=False,
+        )
+
+    def started(self, out: str, *words: str) -> subprocess.CompletedProcess[str]:
+        """A run of `vf-eval` with the stub model, however it ended."""
+        client = ["-m", "stub", "--client.base-url", self.model_url, "--client.api-key-var", "MODEL_KEY"]
+        return self.run("vf-eval", *words, *client, "--no-push", "--no-rich", "-o", out)
+
+    def evaluate(self, out: str, *words: str) -> list[dict[str, Any]]:
+        """The traces of a run of `vf-eval` whose results are in the folder `out`, in the tasks' order."""
+        done = self.started(out, *words)
+        assert done.returncode == 0, (done.stdout + done.stderr)[-4000:]
+        [path] = (self.folder / out).rglob("traces.jsonl")
+        episodes = sorted(map(json.loads, path.read_text().splitlines()), key=lambda row: row["task"]["data"]["idx"])
+        return [{**trace, "env": episode["env"]} for episode in episodes for trace in episode["traces"]]
+
+
+@pytest.fixture(scope="module")
+def desk(bin_folder: Path, site: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Desk]:
+    """A package as `miroir verifiers init` leaves it, installed; two offices in its URL file, and a stub model."""
+    folder, packages = tmp_path_factory.mktemp("desk"), tmp_path_factory.mktemp("packages")
+    with (
+        Pool(ProcessEngine("office"), n=2, urls_file=folder / "urls.txt"),
+        modelserver.serving(modelserver.tool_then_submit) as model,
+    ):
+        path = os.pathsep.join([str(venv("uv", UV) / "bin"), os.environ["PATH"]])
+        python_path = os.pathsep.join([str(site), str(packages)])
+        variables = environment(site, PYTHONPATH=python_path, PATH=path, MODEL_KEY=KEY)
+        desk = Desk(folder, bin_folder, variables, model.base_url)
+        begun = desk.run("python", "-m", "miroir", "verifiers", "init", "acme-crm")
+        assert begun.returncode == 0, begun.stderr
+        install(bin_folder, packages, folder / "acme-crm")
+        yield desk
+
+
+def test_a_generated_package_is_listed(desk: Desk) -> None:
+    """With what its preset fixes, by name and version."""
+    listed = desk.run("python", "-m", "miroir", "verifiers", "list", "--json")
+    [row] = json.loads(listed.stdout)
+
+    assert (row["name"], row["distributions"], row["urls"]) == ("acme-crm", ["acme-crm 0.1.0"], "urls.txt")
+    assert row["metrics"] == ["calls"]
+
+
+def test_a_generated_package_passes_its_own_test(desk: Desk) -> None:
+    """Without verifiers, which its preset does not need."""
+    words = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "tests"]
+    packages = desk.variables["PYTHONPATH"].rpartition(os.pathsep)[2]
+    done = subprocess.run(
+        words, cwd=desk.folder / "acme-crm", env={**os.environ, "PYTHONPATH": packages}, capture_output=True, text=True,
+        timeout=LIMIT_S, check=False,
+    )  # fmt: skip
+
+    assert done.stdout.splitlines()[-1].startswith("2 passed"), done.stdout
+
+
+def test_a_generated_package_is_evaluated_by_its_name(desk: Desk) -> None:
+    """On the fleet of its preset, which measures too; no key is in what was written."""
+    traces = desk.evaluate("named", "acme-crm", "-n", "3")
+
+    assert [(trace["ok"], trace["env"]["id"]) for trace in traces] == [(True, "acme-crm")] * 3
+    assert [trace["rewards"]["miroir"]["score"] for trace in traces] == [0.0] * 3
+    assert [(trace["metrics"]["calls"], trace["metrics"]["steps"]) for trace in traces] == [(1.0, 1.0)] * 3
+    assert KEY not in "".join(file.read_text() for file in (desk.folder / "named").rglob("*") if file.is_file())
+
+
+def test_a_generated_package_is_evaluated_by_its_preset(desk: Desk) -> None:
+    """Under Miroir's own name; what is given besides wins over it."""
+    words = ["--env.taskset.preset", "acme-crm", "--env.taskset.split", "eval", "-n", "1"]
+    [trace] = desk.evaluate("preset", "miroir_verifiers", *words)
+
+    assert (trace["ok"], trace["env"]["id"], trace["metrics"]["calls"]) == (True, "miroir_verifiers", 1.0)
+    assert trace["task"]["data"]["row"]["split"] == "eval"
+
+
+def test_an_unknown_preset_is_refused_by_name(desk: Desk) -> None:
+    """Before anything is played."""
+    done = desk.started("unknown", "miroir_verifiers", "--env.taskset.preset", "acme")
+
+    assert done.returncode != 0
+    told = "there is no preset 'acme'; did you mean 'acme-crm'? miroir verifiers list shows 1: acme-crm"
+    assert told in " ".join((done.stdout + done.stderr).split())
+
+
+def test_another_harness_plays_over_the_bridge(desk: Desk) -> None:
+    """With the tools' own names; it ends with the episode, and its key is in nothing that was written."""
+    desk.variables["UV_CACHE_DIR"] = str(venv("uv", UV) / "cache")
+    [trace] = desk.evaluate("null", "acme-crm", "-n", "1", "--env.agent.harness.id", "null")
+
+    assert (trace["ok"], trace["stop_condition"], trace["metrics"]["steps"]) == (True, "episode_over", 1.0)
+    assert trace["info"]["miroir"]["ended_by"] == "submit"
+    assert "submit" in [tool["name"] for tool in trace["tools"]]
+    written = "".join(file.read_text() for file in (desk.folder / "null").rglob("*") if file.is_file())
+    assert "/mcp?key=…" in written
+    assert written.count("/mcp?key=") == written.count("/mcp?key=…")
+    assert KEY not in written
+
+
+def test_a_harness_without_mcp_is_refused(desk: Desk) -> None:
+    """Rather than have it play without tools, for a reward of 0."""
+    desk.started("refused", "acme-crm", "-n", "1", "--env.agent.harness.id", "mini-swe-agent")
+    [path] = (desk.folder / "refused").rglob("traces.jsonl")
+    [episode] = map(json.loads, path.read_text().splitlines())
+
+    assert not episode["ok"]
+    assert "does not support MCP tools" in episode["errors"][0]["message"]
+
+
+def test_a_call_that_a_harness_leaves_behind_makes_the_episode_void(
+    desk: Desk, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is not waited for, and nothing is graded as 0."""
+
+    def sleeps(body: dict[str, Any]) -> modelserver.Reply:
+        completion = modelserver.answer(calls=[("sleep", {"seconds": 2 * LIMIT_S})])
+        chunks = modelserver.events(modelserver.chunks(completion))
+        return modelserver.stream_reply(chunks) if body.get("stream") else modelserver.Reply(completion)
+
+    monkeypatch.chdir(HERE.parent)  # where the environment's module is found
+    engine = ProcessEngine("troubled:Troubled")
+    with modelserver.serving(sleeps) as model, Pool(engine, n=1, urls_file=tmp_path / "urls.txt") as pool:
+        words = ["--env.taskset.task.urls", *pool.urls, "--env.agent.timeout.rollout", str(HARNESS_S), "-n", "1"]
+        left = replace(desk, model_url=model.base_url)
+        [trace] = left.evaluate("left", "miroir_verifiers", *words, "--env.agent.harness.id", "null")
+
+        assert model.asked  # so that the call was under way
+    assert not trace["ok"]
+    assert [error["type"] for error in trace["errors"]] == ["SandboxError"]
+    assert trace["errors"][0]["message"].startswith("VOID: ")
+    assert trace["rewards"] == {}
