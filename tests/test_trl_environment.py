@@ -12,10 +12,11 @@ from typing import Any
 import pytest
 from mcptools import TOOLS
 from trlplay import environment, free, leased
-from troubled import Troubled, served
+from troubled import Closed, Troubled, served
 
 from miroir import tools
 from miroir.envs.office import Office
+from miroir.errors import MiroirError
 from miroir.serve import running
 from miroir.trl import Spec
 
@@ -140,3 +141,17 @@ def test_making_environments_leases_nothing(urls: list[str]) -> None:
 
         assert len(made) == 3
         assert leased(urls) == 0
+
+
+def test_a_trainer_without_batches_ends_too_when_all_is_void(monkeypatch: pytest.MonkeyPatch) -> None:
+    """So many void episodes in a row end AsyncGRPOTrainer's child with the reason."""
+    monkeypatch.setattr("miroir.trl.environment.BATCH", 2)
+    with served(Closed) as urls, Spec(urls, tasks=["plain"], void_batches=2) as spec:
+        env = environment(spec, graded=True)
+        found = []
+        with pytest.raises(MiroirError, match=r"the last 4 episodes .* were all void.* disk is full"):
+            for _ in range(4):
+                env.reset(task_id="plain")
+                found.append(env.get_reward())
+
+    assert found == [None] * 3

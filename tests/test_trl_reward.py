@@ -18,7 +18,7 @@ from miroir.errors import InvalidArgument, MiroirError
 from miroir.records import load
 from miroir.serve import Grade, running
 from miroir.trl import Spec
-from miroir.trl.reward import state
+from miroir.trl.leases import state
 
 PROMPT = [{"role": "user", "content": "Go."}]
 DONE = [{"role": "assistant", "content": "Done."}]
@@ -118,7 +118,8 @@ def test_batches_that_are_void_entirely_raise() -> None:
         for env in envs:
             env.reset(task_id="plain")
 
-        with pytest.raises(MiroirError, match="every episode of 2 batches was void") as caught:
+        said = "the last 4 episodes of this process were all void, at last because of: "
+        with pytest.raises(MiroirError, match=said) as caught:
             rewarded(spec, envs)
 
     assert caught.value.code == "ALL_VOID"

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from fakefleet import FakeFleet
 from trlplay import QUICK, environment, free, leased
 from troubled import Closed, Troubled, served
 
@@ -445,3 +446,69 @@ def test_messages_are_told_as_records_hold_them() -> None:
     assert [message["tool_call_id"] for message in told if message["role"] == "tool"] == ["call_0", "call_1", "call_2"]
     assert "id" not in call
     assert conversation("text", "text") == []
+
+
+# Other servers
+
+
+class OwnTools(Troubled):
+    """Each of its tasks has a tool of its own."""
+
+    def task_tools(self):
+        return [{"name": "say", "description": "say", "inputSchema": {"type": "object"}}]
+
+
+def test_tools_that_only_a_reset_tells_are_remarked_on(
+    made: Made, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The model cannot be shown what is not listed; the log says so, once for each task."""
+    with served(OwnTools) as urls:
+        env = environment(made(urls))
+        for _ in range(2):
+            env.reset(task_id="plain")
+            env.say()
+
+        assert graded(env) == [1.0]
+    assert caplog.messages == ["task plain has other tools than the model is shown, which the environment lists"]
+
+
+ADD = {
+    "name": "add",
+    "description": "Add.",
+    "input_schema": {"type": "object", "properties": {"a": {"type": "integer"}}},
+}
+
+
+def plainly(frame: dict[str, Any], tools: list[Any]) -> list[dict[str, Any]] | None:
+    """What a plain OpenEnv server with these tools answers; the first call is the last."""
+    data = frame.get("data") or {}
+    answers = {
+        "list_tools": {"observation": {"tools": tools}, "reward": None, "done": False},
+        "call_tool": {"observation": {"result": "5"}, "reward": 0.75, "done": True},
+        "reset": {"observation": {"seed": data.get("seed")}, "reward": None, "done": False},
+    }
+    kind = data.get("type") or frame["type"]
+    return [{"type": "observation", "data": answers[kind]}] if kind in answers else None
+
+
+def test_a_plain_server_is_trained_on_too(made: Made, tmp_path: Path) -> None:
+    """Its tools are asked of a session that is given back at once; the reward is that of its last step."""
+    with FakeFleet("plain") as fleet:
+        fleet[0].reply = lambda frame: plainly(frame, [ADD])
+        spec = made(fleet.urls, tasks=[{"id": "a", "reset": {"seed": 3}}])
+        env = environment(spec)
+        assert fleet.settled(0)
+
+        assert env.reset(task_id="a").endswith('\n\n{"seed":3}')
+        assert [env.add(a=2), env.add(a=2)] == ["5", OVER]
+        assert graded(env) == [0.75]
+        assert fleet.settled(0)
+    assert [record["made_by"] for record in records(tmp_path)] == ["client"]
+
+
+def test_a_plain_server_without_tools_is_refused(made: Made) -> None:
+    """TRL plays by tool calls."""
+    with FakeFleet("plain") as fleet:
+        fleet[0].reply = lambda frame: plainly(frame, [])
+        with pytest.raises(InvalidArgument, match="lists no tools, and TRL plays by tool calls; serve one that has"):
+            made(fleet.urls, tasks=[{"id": "a"}])

@@ -13,6 +13,7 @@ from .method import method_of
 from .plan import Plan
 from .rollout import Rollout
 
+BATCH = 32  # episodes that count as a batch where a trainer has no batches
 _NO_TOOLS = frozenset({"reset", "get_reward"})
 
 
@@ -45,8 +46,9 @@ class _Graded(Environment):
     """An environment that grades itself, for AsyncGRPOTrainer."""
 
     def get_reward(self) -> float | None:
-        """The reward of the episode, which ends it; None when it is void."""
+        """The reward of the episode, which ends it; None when it is void, MiroirError (ALL_VOID) when so many were."""
         record = self._rollout.grade()
+        self._rollout.require(BATCH)
         return None if record is None else record["reward"]
 
 
@@ -63,7 +65,8 @@ class Factory:
     def __call__(self) -> Environment:
         """An environment that has no container yet."""
         tools = tuple(encode(tool) for tool in self.tools)
-        return environment_class(self.name, tools, self.graded)(Rollout(self.plan, self.tasks))
+        rollout = Rollout(self.plan, self.tasks, [tool["name"] for tool in self.tools])
+        return environment_class(self.name, tools, self.graded)(rollout)
 
 
 @functools.cache

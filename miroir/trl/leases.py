@@ -8,15 +8,17 @@ import os
 import threading
 import weakref
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any, Protocol
 
-from ..errors import InvalidArgument, NoFreeContainer
+from ..errors import InvalidArgument, MiroirError, NoFreeContainer
 from ..fleet import Fleet
 from ..session import Session
+from ..wire import Record
 from .plan import Plan, rank
 
 BRIEF_S = 3.0  # how long the next one waits after one has waited in vain
+SHOWN = 3  # containers that an error names
 
 
 class _Playing(Protocol):
@@ -34,6 +36,9 @@ class Leases:
         self._playing: weakref.WeakSet[_Playing] = weakref.WeakSet()
         self._trials: defaultdict[str, Iterator[int]] = defaultdict(_trials)
         self._closed = False
+        self._counting = threading.Lock()  # guards the two below
+        self._void = 0  # episodes in a row
+        self._void_reason: str | None = None
 
     def lease(self) -> Session:
         """A session on a free container; NoFreeContainer when none comes free in time."""
@@ -55,9 +60,22 @@ class Leases:
         """Free this one too when all ends; it is not kept alive for that."""
         self._playing.add(playing)
 
-    def stats(self) -> dict[str, Any]:
-        """The state of the fleet, as `Fleet.stats` tells it."""
-        return self._fleet.stats()
+    def count(self, record: Record) -> None:
+        """Take in how an episode ended."""
+        with self._counting:
+            self._void = self._void + 1 if record["reward"] is None else 0
+            self._void_reason = record["metadata"]["void_reason"]
+
+    def require(self, episodes: int) -> None:
+        """Raise MiroirError (ALL_VOID) when as many of the last episodes were all void: nothing is learnt any more."""
+        with self._counting:
+            void, reason = self._void, self._void_reason
+        if void >= episodes:
+            raise MiroirError(
+                "ALL_VOID",
+                f"the last {void} episodes of this process were all void, at last because of: {reason}; "
+                f"{state(self._fleet.stats())}; mend the fleet, and go on from the last checkpoint",
+            )
 
     def close(self) -> None:
         """Free every container, and lease none any more."""
@@ -73,6 +91,15 @@ def leases_of(plan: Plan) -> Leases:
         if plan.key not in _leases:
             _leases[plan.key] = Leases(plan)
         return _leases[plan.key]
+
+
+def state(stats: Mapping[str, Any]) -> str:
+    """A fleet's state in words: how many containers are in which, and some of those that are not well."""
+    nodes: Mapping[str, Mapping[str, Any]] = stats["urls"]
+    kinds = sorted({str(node["state"]) for node in nodes.values()})
+    counts = ", ".join(f"{sum(node['state'] == kind for node in nodes.values())} {kind}" for kind in kinds)
+    unwell = [f"{url}: {node['reason']}" for url, node in nodes.items() if node["reason"]]
+    return f"the fleet of {len(nodes)}: {counts}{''.join(f'; {one}' for one in unwell[:SHOWN])}"
 
 
 def _trials() -> Iterator[int]:

@@ -34,6 +34,7 @@ class Plan:
     lease_s: float  # seconds for which a reset waits for a free container
     records: str | None
     max_chars: int  # of a tool's answer
+    void_batches: int  # in a row, after which the training is ended
 
 
 def rank() -> tuple[int, int]:

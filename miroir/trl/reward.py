@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
-from ..errors import InvalidArgument, MiroirError
+from ..errors import InvalidArgument
 from ..wire import Record
 from .environment import Environment
 from .leases import leases_of
@@ -15,20 +15,17 @@ from .plan import Plan, rank
 from .preflight import Demand, containers
 
 AT_ONCE = 128  # episodes that are graded at a time
-SHOWN = 3  # containers that an error names
 
 
 class Reward:
-    """What the episodes of a batch were worth, None for void ones. It pickles.
+    """What the episodes of a batch were worth, None for void ones; MiroirError (ALL_VOID) after too many of these.
 
-    After `void_batches` batches in a row in which every episode of this process was void, MiroirError (ALL_VOID).
+    It pickles.
     """
 
-    def __init__(self, plan: Plan, void_batches: int) -> None:
+    def __init__(self, plan: Plan) -> None:
         self.__name__ = "miroir"  # what the trainer's logs call it
         self._plan = plan
-        self._void_batches = void_batches
-        self._void = 0
         self._checked = False
 
     def __call__(
@@ -58,25 +55,13 @@ class Reward:
         for name, value in metrics(records).items():
             if log_metric is not None:
                 log_metric(name, value)
-        self._watch(records)
+        leases_of(self._plan).require(self._plan.void_batches * len(records))
         return [None if record is None else record["reward"] for record in records]
 
     def _demand(self, prompts: Sequence[Any], environments: Sequence[Any]) -> Demand:
         """What this first batch shows of how many containers the training wants."""
         group = next((at for at, prompt in enumerate(prompts) if prompt != prompts[0]), len(prompts))
         return Demand(len(environments) * rank()[1], group, containers(self._plan))
-
-    def _watch(self, records: Sequence[Record | None]) -> None:
-        """Raise when nothing can be learnt any more."""
-        void = [record for record in records if record is not None and record["reward"] is None]
-        self._void = self._void + 1 if void and len(void) == len(records) else 0
-        if self._void >= self._void_batches:
-            raise MiroirError(
-                "ALL_VOID",
-                f"every episode of {self._void} batches was void, the last because of: "
-                f"{void[-1]['metadata']['void_reason']}; {state(leases_of(self._plan).stats())}; "
-                "mend the fleet and go on from the last checkpoint",
-            )
 
 
 def metrics(records: Sequence[Record | None]) -> dict[str, float]:
@@ -91,15 +76,6 @@ def metrics(records: Sequence[Record | None]) -> dict[str, float]:
             "episode_s": _mean([record["timings"].get("episode_s", 0.0) for record in graded]),
         }
     return found
-
-
-def state(stats: Mapping[str, Any]) -> str:
-    """A fleet's state in words: how many containers are in which, and some of those that are not well."""
-    nodes: Mapping[str, Mapping[str, Any]] = stats["urls"]
-    kinds = sorted({str(node["state"]) for node in nodes.values()})
-    counts = ", ".join(f"{sum(node['state'] == kind for node in nodes.values())} {kind}" for kind in kinds)
-    unwell = [f"{url}: {node['reason']}" for url, node in nodes.items() if node["reason"]]
-    return f"the fleet of {len(nodes)}: {counts}{''.join(f'; {one}' for one in unwell[:SHOWN])}"
 
 
 def _graded(environment: Any, told: Mapping[str, Any]) -> Record | None:

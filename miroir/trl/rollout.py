@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import functools
+import logging
 import os
 import threading
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any
 
 from ..agents import called
@@ -18,6 +20,8 @@ from .plan import Plan
 
 OVER = "The episode is over."
 
+_log = logging.getLogger("miroir.trl")
+
 
 class Rollout:
     """Plays one episode after another, each on a lease of its own that ends with the episode.
@@ -26,9 +30,10 @@ class Rollout:
     `free` may be called from any.
     """
 
-    def __init__(self, plan: Plan, tasks: Mapping[str, Task]) -> None:
+    def __init__(self, plan: Plan, tasks: Mapping[str, Task], offered: Collection[str]) -> None:
         self._plan = plan
         self._tasks = tasks
+        self._offered = offered  # the names of the tools that the model is shown
         self._episode: Episode | None = None
         self._record: Record | None = None
         self._saving = threading.Lock()  # guards _unsaved
@@ -65,6 +70,8 @@ class Rollout:
             self._episode = None
             raise
         else:
+            if {tool["name"] for tool in episode.tools} != set(self._offered):
+                _remark(f"task {task['id']} has other tools than the model is shown, which the environment lists")
             return added(task, episode.tools, observation)
         return None
 
@@ -93,6 +100,10 @@ class Rollout:
         self._save(told or {})
         return self._record
 
+    def require(self, batch: int) -> None:
+        """Raise MiroirError (ALL_VOID) when too many batches of so many episodes were void entirely."""
+        leases_of(self._plan).require(self._plan.void_batches * batch)
+
     def free(self) -> None:
         """Give the container back: an episode that still runs leaves no record, one that is over is saved."""
         episode, self._episode = self._mine(), None
@@ -119,6 +130,7 @@ class Rollout:
         record = episode.conclude(self._plan.policy, None, error).record
         if self._episode is not episode:
             return  # it was freed meanwhile, which is what went wrong
+        leases_of(self._plan).count(record)
         self._record = record
         with self._saving:
             self._unsaved = record
@@ -130,6 +142,12 @@ class Rollout:
             return
         if self._plan.records is not None:
             save_record(self._plan.records, {**record, **told})
+
+
+@functools.cache
+def _remark(text: str) -> None:
+    """Log the text once."""
+    _log.warning("%s", text)
 
 
 def clipped(text: str, max_chars: int) -> str:

@@ -35,8 +35,8 @@ class Spec:
 
     `tasks` (ids, or tasks of one's own) and `calibration` with `keep` choose among the split's tasks. `records` is the
     folder of the episodes' records, in which `model` names the policy. A tool's answer is cut at `max_chars`
-    characters. A reset waits `lease_s` seconds for a free container. After `void_batches` void batches in a row the
-    reward raises.
+    characters. A reset waits `lease_s` seconds for a free container. After `void_batches` batches in a row
+    that are void entirely the training is ended by an error.
     """
 
     def __init__(
@@ -79,9 +79,10 @@ class Spec:
             lease_s=lease_s,
             records=None if records is None else str(Path(records).absolute()),
             max_chars=max_chars,
+            void_batches=void_batches,
         )
         self._toolsets = toolsets([*self.tasks, *self.eval_tasks], offer.tools or self._session_tools(url))
-        self.reward = Reward(self._plan, void_batches)
+        self.reward = Reward(self._plan)
 
     def _session_tools(self, url: str) -> list[Tool]:
         """The tools of a plain server, which only a session tells."""

@@ -15,7 +15,7 @@ from mcptools import CALLS, TOOLS
 from peers.servers import free_port, serving
 from trainers.environment import interpreter, linked_package, offline
 from trlplay import free
-from troubled import Troubled
+from troubled import Troubled, served
 
 from miroir import tools
 from miroir.agents import load_agent
@@ -71,27 +71,36 @@ def solution(tmp_path_factory: pytest.TempPathFactory) -> list[list[Any]]:
 
 
 @pytest.fixture
-def train(tmp_path: Path) -> Train:
-    """Trains by the script: what each process told, and the records of all."""
-    package = linked_package(tmp_path)
-    paths = [package, HERE / "grpo", HERE / "consumers", HERE.parent]
+def script(tmp_path: Path) -> Callable[..., subprocess.CompletedProcess[str]]:
+    """Runs Python in the trainers' environment, where this very miroir can be imported."""
+    paths = [linked_package(tmp_path), HERE / "grpo", HERE / "consumers"]
 
-    def train(job: dict[str, Any], *, ranks: int = 1, code: int = 0) -> Any:
-        (tmp_path / "job.json").write_text(json.dumps({**job, "records": str(tmp_path / "records")}))
-        launcher = ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node", str(ranks)] if ranks > 1 else []
-        done = subprocess.run(
-            [interpreter(), *launcher, HERE / "grpo" / "train.py", tmp_path / "job.json", tmp_path / "told"],
+    def run_script(*arguments: object) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            [interpreter(), *map(str, arguments)],
             env=offline(tmp_path / "hf", PYTHONPATH=":".join(map(str, paths)), OMP_NUM_THREADS="1"),
             capture_output=True,
             text=True,
             timeout=LIMIT_S,
             check=False,
         )
+
+    return run_script
+
+
+@pytest.fixture
+def train(script: Any, tmp_path: Path) -> Train:
+    """Trains by the script: what each process told, and the records of all."""
+
+    def trained(job: dict[str, Any], *, ranks: int = 1, code: int = 0) -> Any:
+        (tmp_path / "job.json").write_text(json.dumps({**job, "records": str(tmp_path / "records")}))
+        launcher = ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node", str(ranks)] if ranks > 1 else []
+        done = script(*launcher, HERE / "grpo" / "train.py", tmp_path / "job.json", tmp_path / "told")
         assert done.returncode == code, done.stderr[-4000:]
         told = [json.loads(path.read_text()) for path in sorted(tmp_path.glob("told.*"))]
         return told or done.stderr, list(load([tmp_path / "records"])) if (tmp_path / "records").exists() else []
 
-    return train
+    return trained
 
 
 def test_the_office_is_trained_on(train: Train, offices: dict[str, int], solution: list[list[Any]]) -> None:
@@ -165,3 +174,14 @@ def test_tools_of_many_servers_are_offered_and_called(train: Train) -> None:
         ["submit", {}],
     ]
     assert not any(step["error"] for step in record["steps"])
+
+
+def test_the_asynchronous_trainers_child_scores_a_group(script: Any, tmp_path: Path) -> None:
+    """What is pickled for it plays in the spawned process: a void rollout has no reward and no advantage."""
+    with served(Troubled, Troubled, Troubled) as urls:
+        done = script(HERE / "grpo" / "asynchronous.py", *urls, tmp_path / "told")
+
+        assert free(urls)
+    assert done.returncode == 0, done.stderr[-4000:]
+    told = [["0.0", pytest.approx(-1)], ["1.0", pytest.approx(1)], ["nan", 0.0]]
+    assert json.loads((tmp_path / "told").read_text()) == [told, 0]
