@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 from mcptools import TOOLS
-from trlplay import environment, free, leased
+from trlplay import environment, free
 from troubled import Closed, Troubled, served
 
 from miroir import tools
@@ -121,7 +121,7 @@ def test_an_environment_that_grades_itself(urls: list[str]) -> None:
             found.append(env.get_reward())
 
         assert found == [None, 1.0, None]
-        assert leased(urls) == 0
+        assert free(urls)
 
 
 def test_factories_and_reward_work_in_a_spawned_process() -> None:
@@ -140,7 +140,7 @@ def test_making_environments_leases_nothing(urls: list[str]) -> None:
         made = [environment(spec), environment(spec, name="tools-2"), environment(spec, graded=True)]
 
         assert len(made) == 3
-        assert leased(urls) == 0
+        assert free(urls)
 
 
 def test_a_trainer_without_batches_ends_too_when_all_is_void(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 from fakefleet import FakeFleet
-from trlplay import QUICK, environment, free, leased
+from trlplay import QUICK, environment, free, held
 from troubled import Closed, Troubled, served
 
 from miroir.deadlines import Deadlines
@@ -67,10 +67,10 @@ def graded(*environments: Any) -> list[float | None]:
 def test_a_lease_lasts_from_the_reset_to_the_end(made: Made, urls: list[str]) -> None:
     """No container is held before the first reset, one from then on, none once the model has submitted."""
     env = environment(made(urls))
-    assert leased(urls) == 0
+    assert free(urls)
 
     env.reset(task_id="plain")
-    assert leased(urls) == 1
+    assert held(urls, 1)
 
     assert env.say(text="hello") == '{"said":"hello"}'
     env.submit()
@@ -98,7 +98,7 @@ def test_the_next_reset_grades_an_episode_that_was_left(made: Made, urls: list[s
     env.reset(task_id="short")
 
     assert [(record["task_id"], record["reward"]) for record in records(tmp_path)] == [("plain", 1.0)]
-    assert leased(urls) == 1
+    assert held(urls, 1)
     assert graded(env) == [0.0]
 
 
@@ -122,7 +122,7 @@ def test_a_block_that_raises_frees_every_container(urls: list[str]) -> None:
     """The Spec is a context manager: an exception in the training leaves no lease."""
     with pytest.raises(LookupError), Spec(urls, tasks=TASKS) as spec:
         held = environment(spec, "plain")
-        assert leased(urls) == 1
+        assert held(urls, 1)
         raise LookupError(repr(held))
 
     assert free(urls)
@@ -206,13 +206,13 @@ def test_a_forked_child_leaves_its_parents_episode_alone(made: Made, urls: list[
         try:
             ok = env.say() == OVER and graded(env) == [None]
             env.reset(task_id="plain")
-            ok = ok and leased(urls) == 2 and env.say() != OVER and graded(env) == [1.0]
+            ok = ok and held(urls, 2) and env.say() != OVER and graded(env) == [1.0]
             spec.close()
         finally:
             os._exit(0 if ok else 1)
     assert os.waitpid(pid, 0)[1] == 0
 
-    assert leased(urls) == 1
+    assert held(urls, 1)
     env.say()
     assert graded(env) == [1.0]
     assert [record["reward"] for record in records(tmp_path)] == [1.0, 1.0]

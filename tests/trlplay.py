@@ -13,14 +13,18 @@ from miroir.trl import Spec
 QUICK: dict[str, Any] = {"lease_s": 1.0, "wait_s": 1.0}
 
 
-def leased(urls: Sequence[str]) -> int:
-    """How many sessions are open on the containers."""
-    return sum(requests.get(f"{url}/health", timeout=5).json()["sessions"]["active"] for url in urls)
+def held(urls: Sequence[str], count: int) -> bool:
+    """Whether so many sessions come to be open on the containers."""
+    return until(lambda: _open(urls) == count, 5)
 
 
 def free(urls: Sequence[str]) -> bool:
     """Whether every container comes to be free."""
-    return until(lambda: leased(urls) == 0, 5)
+    return held(urls, 0)
+
+
+def _open(urls: Sequence[str]) -> int:
+    return sum(requests.get(f"{url}/health", timeout=5).json()["sessions"]["active"] for url in urls)
 
 
 def environment(spec: Spec, task_id: str | None = None, *, name: str = "tools-1", graded: bool = False) -> Any:
