@@ -121,9 +121,9 @@ def test_closing_frees_every_container(made: Made, urls: list[str], tmp_path: Pa
 def test_a_block_that_raises_frees_every_container(urls: list[str]) -> None:
     """The Spec is a context manager: an exception in the training leaves no lease."""
     with pytest.raises(LookupError), Spec(urls, tasks=TASKS) as spec:
-        held = environment(spec, "plain")
+        env = environment(spec, "plain")
         assert held(urls, 1)
-        raise LookupError(repr(held))
+        raise LookupError(repr(env))
 
     assert free(urls)
 
