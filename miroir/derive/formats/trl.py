@@ -69,10 +69,6 @@ def _turns(example: Example) -> list[Row]:
     ]
 
 
-def _draft(example: Example) -> list[Row]:
-    return [{"messages": example.messages, "tools": example.spoken.tools.text, **example.ids}]
-
-
 def _preference(chosen: Row, rejected: Row, shared: int) -> Row:
     start = _turn_start(chosen["messages"], rejected["messages"], shared)
     return {
@@ -171,7 +167,7 @@ DPO = Format(
     about="pairs of a better and a worse episode with one prompt (TRL's DPOTrainer)",
     kind=Kind.PAIRS,
     columns=_PAIR_COLUMNS,
-    rows=_draft,
+    rows=_sft,
     pair=_preference,
     any_outcome=True,
     recipe=_loading(_PAIR_COLUMNS) + _DPO,
