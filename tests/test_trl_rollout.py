@@ -295,7 +295,7 @@ def test_a_reset_that_fails_everywhere_is_void(made: Made, tmp_path: Path) -> No
 def test_no_free_container_is_void_and_is_not_waited_for_twice(made: Made, urls: list[str], tmp_path: Path) -> None:
     """After one reset has waited in vain, the next gives up sooner; both are None, and say what the fleet was."""
     spec = made(urls, lease_s=4.0)
-    held = [environment(spec, "plain") for _ in urls]
+    others = [environment(spec, "plain") for _ in urls]
     began = time.monotonic()
 
     late = [environment(spec, "plain"), environment(spec, "plain")]
@@ -303,7 +303,7 @@ def test_no_free_container_is_void_and_is_not_waited_for_twice(made: Made, urls:
     assert time.monotonic() - began < 7.9
     assert graded(*late) == [None, None]
     assert all("2 leased" in record["metadata"]["void_reason"] for record in records(tmp_path))
-    assert graded(*held) == [0.0, 0.0]
+    assert graded(*others) == [0.0, 0.0]
 
 
 def test_a_fleet_that_is_gone_is_void(made: Made) -> None:

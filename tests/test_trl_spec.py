@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
 import types
@@ -16,7 +17,10 @@ from troubled import Troubled, served
 
 from miroir.coworkers import CoworkerModel
 from miroir.errors import ConnectionFailed, HttpError, InvalidArgument, MissingExtra, RecordError, UrlFileError
+from miroir.records import load
 from miroir.trl import Spec
+
+README = Path(__file__).parents[1] / "README.md"
 
 
 @pytest.fixture(scope="module")
@@ -87,6 +91,7 @@ def test_nothing_of_a_trainer_is_imported(urls: list[str]) -> None:
     """Spec, factories and an episode by hand load no torch, trl, transformers or datasets."""
     code = """
 import json, sys
+from miroir.records import load
 from miroir.trl import Spec
 with Spec(sys.argv[1:], tasks=["plain"]) as spec:
     env = spec.environment_factory()
@@ -179,3 +184,39 @@ def test_tasks_with_coworkers_need_a_model(urls: list[str]) -> None:
         env.ask()
         assert env._rollout.grade()["metadata"]["void_reason"].startswith("COWORKER_FAILED: Ann got no answer")
         assert free(urls)
+
+
+@pytest.mark.usefixtures("datasets")
+def test_the_readmes_script_trains(urls: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is ten lines, and all that it uses is there: a stand-in for the trainer plays every row."""
+    section = README.read_text().partition("\n## Train with TRL\n")[2]
+    script = re.findall(r"```python\n(.*?)```", section, re.DOTALL)[0]
+    rewards: list[float | None] = []
+
+    class Trainer:
+        def __init__(self, model: str, reward: Any, args: Any, data: list[Any], *, environment_factory: Any) -> None:
+            self.reward, self.data, self.factory = reward, data, environment_factory
+
+        def train(self) -> None:
+            for row in self.data:
+                env = self.factory()
+                env.reset(**row)
+                env.say()
+                rewards.extend(self.reward([row["prompt"]], [[]], environments=[env]))
+
+    trl = types.ModuleType("trl")
+    config = {"generation_batch_size": 1, "num_generations": 1, "max_completion_length": 4096}
+    trl.GRPOConfig = lambda **_: types.SimpleNamespace(**config)  # type: ignore[attr-defined]
+    trl.GRPOTrainer = Trainer  # type: ignore[attr-defined]
+    monkeypatch.setitem(sys.modules, "trl", trl)
+    monkeypatch.chdir(tmp_path)
+    Path("urls.txt").write_text("\n".join(urls))
+    everything = dict.fromkeys(["bad-reset", "bad-grade", "no-reward", "scripted"], "solved")
+    calibration(Path("calibration.json"), plain="learnable", short="learnable", narrow="solved", **everything)
+
+    with pytest.warns(UserWarning, match="3 of 10 tasks are left out"):
+        exec(script, {})
+
+    assert len([line for line in script.splitlines() if line.strip()]) <= 10
+    assert rewards == [1.0, 1.0]
+    assert len(list(load([tmp_path / "traces"]))) == 2

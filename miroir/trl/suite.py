@@ -39,12 +39,10 @@ def train_tasks(
     tasks = completed(cast("Sequence[Task]", own)) if own else offer.tasks([split])
     if wanted is not None and not own:
         tasks = chosen(tasks, cast("Sequence[str]", wanted))
-    if calibration is not None:
-        tasks = calibrated(tasks, calibration, keep)
-    tasks = answerable(tasks, coworkers)
+    tasks = answerable(tasks, coworkers)  # rollouts that were calibrated left the same ones out
     if not tasks:
         raise InvalidArgument("there is no task to train on; name another split, or a coworker model")
-    return tasks
+    return tasks if calibration is None else calibrated(tasks, calibration, keep)
 
 
 def eval_tasks(offer: Offer, split: str | None, *, coworkers: bool) -> list[Task]:
