@@ -16,15 +16,19 @@ from types import SimpleNamespace
 from typing import Any
 
 import httpx
+from verifiers.v1.agent import Agents
 from verifiers.v1.harnesses.utils.mcp import MCPConnection
 from verifiers.v1.trace import Error
 
 from miroir.agents import called
 from miroir.catalog import tasks, tools
 from miroir.episode import Episode, Setting
+from miroir.errors import InvalidArgument
 from miroir.fleet import Fleet
 from miroir.wire import Tool
+from miroir_verifiers import load_environment
 from miroir_verifiers.bridge import Bridge, Endpoint
+from miroir_verifiers.v1 import MiroirEnvConfig
 from miroir_verifiers.v1.attempts import Attempts
 
 URL = sys.argv[1]
@@ -150,6 +154,23 @@ def redacted(endpoint: Endpoint) -> dict[str, Any]:
     return {"message": error.message.partition("?")[2], "kept": endpoint.key in str(error.traceback)}
 
 
+async def elsewhere() -> str:
+    """What is said of a harness whose sandbox is on another machine."""
+    agent = {
+        "model": "m",
+        "client": {"type": "eval", "base_url": "http://127.0.0.1:1/v1", "api_key_var": "PATH"},
+        "harness": {"id": "null"},
+        "runtime": {"type": "prime"},
+    }
+    environment = load_environment(urls=[URL])
+    config = MiroirEnvConfig.model_validate({"taskset": {"id": "miroir_verifiers"}, "agent": agent})
+    try:
+        await environment.run(next(iter(environment.taskset.load())), Agents(config))
+    except InvalidArgument as error:
+        return error.message
+    return "nothing"
+
+
 async def main() -> dict[str, Any]:
     """Everything, each with an episode of its own."""
     report: dict[str, Any] = {}
@@ -165,6 +186,7 @@ async def main() -> dict[str, Any]:
         bridge.leave(rollout.endpoint)
         report["over"] = await refused(bridge, rollout.endpoint)
         report["shown"] = [rollout.endpoint.key in shown for shown in (*LOGGED, repr(rollout.endpoint))]
+    report["elsewhere"] = await elsewhere()
     fleet.close()
     bridge.close()
     POOL.shutdown()

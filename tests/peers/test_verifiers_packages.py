@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
+import tomllib
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -13,6 +15,7 @@ from typing import Any
 
 import modelserver
 import pytest
+from peers.sites import site, variables
 from peers.venvs import venv
 from troubled import Troubled, served
 
@@ -21,6 +24,7 @@ from miroir.pool import Pool, ProcessEngine
 pytestmark = pytest.mark.peers
 
 REQUIREMENTS = ("verifiers==0.4.0",)
+BEFORE = ("verifiers==0.3.1",)
 UV = ("uv==0.13.9",)  # by which harnesses of verifiers install what their programs need
 HARNESS_S = 15  # in which uv must have started a harness
 KEY = "sk-of-the-model"
@@ -35,32 +39,19 @@ def bin_folder() -> Path:
     return venv("verifiers", REQUIREMENTS) / "bin"
 
 
-def install(bin_folder: Path, site: Path, *packages: str | Path) -> None:
-    """Have pip install the packages, and nothing else, into a folder that PYTHONPATH can name."""
-    words = [str(bin_folder / "python"), "-m", "pip", "install", "--quiet", "--no-deps", "--target", str(site)]
-    subprocess.run([*words, *map(str, packages)], check=True, capture_output=True, timeout=LIMIT_S)
+@pytest.fixture(scope="module")
+def miroir_site(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with Miroir for that environment."""
+    return site(tmp_path_factory.mktemp("miroir") / "site")
 
 
 @pytest.fixture(scope="module")
-def site(bin_folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with Miroir, built as a wheel, and what verifiers does not bring of its requirements."""
-    folder = tmp_path_factory.mktemp("site")
-    install(bin_folder, folder, ROOT, "websockets>=15")
-    return folder
-
-
-def environment(site: Path, **more: str) -> dict[str, str]:
-    """The variables of a process that imports from the folder."""
-    return {**os.environ, "PYTHONPATH": str(site), "HOME": str(site.parent), **more}
-
-
-@pytest.fixture(scope="module")
-def bridged(bin_folder: Path, site: Path) -> dict[str, Any]:
+def bridged(bin_folder: Path, miroir_site: Path) -> dict[str, Any]:
     """What came of episodes that MCP's own client played over the bridge."""
     with served(Troubled) as (url,):
         done = subprocess.run(
             [str(bin_folder / "python"), str(HERE / "bridge_client.py"), url],
-            env=environment(site),
+            env=variables(miroir_site, miroir_site.parent),
             capture_output=True,
             text=True,
             timeout=LIMIT_S,
@@ -108,6 +99,14 @@ def test_only_the_key_of_a_rollout_opens_the_bridge(bridged: dict[str, Any]) -> 
     assert bridged["threads"] == []
 
 
+def test_a_harness_on_another_machine_is_refused(bridged: dict[str, Any]) -> None:
+    """It could not reach the bridge, and would play without tools."""
+    assert bridged["elsewhere"] == (
+        "the harness 'null' would run in a sandbox from which the tools on this machine cannot be reached; "
+        "use --env.agent.runtime.type subprocess or docker"
+    )
+
+
 @dataclass(frozen=True)
 class Desk:
     """A folder with a package that was begun there, a fleet of offices, and a model; commands run in it."""
@@ -144,20 +143,28 @@ class Desk:
 
 
 @pytest.fixture(scope="module")
-def desk(bin_folder: Path, site: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Desk]:
+def desk(bin_folder: Path, miroir_site: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Desk]:
     """A package as `miroir verifiers init` leaves it, installed; two offices in its URL file, and a stub model."""
     folder, packages = tmp_path_factory.mktemp("desk"), tmp_path_factory.mktemp("packages")
     with (
         Pool(ProcessEngine("office"), n=2, urls_file=folder / "urls.txt"),
         modelserver.serving(modelserver.tool_then_submit) as model,
     ):
-        path = os.pathsep.join([str(venv("uv", UV) / "bin"), os.environ["PATH"]])
-        python_path = os.pathsep.join([str(site), str(packages)])
-        variables = environment(site, PYTHONPATH=python_path, PATH=path, MODEL_KEY=KEY)
-        desk = Desk(folder, bin_folder, variables, model.base_url)
+        uv = venv("uv", UV)
+        own = variables(
+            miroir_site,
+            folder,
+            PYTHONPATH=os.pathsep.join([str(miroir_site), str(packages)]),
+            PATH=os.pathsep.join([str(uv / "bin"), os.environ["PATH"]]),
+            UV_CACHE_DIR=str(uv / "cache"),
+            MODEL_KEY=KEY,
+        )
+        desk = Desk(folder, bin_folder, own, model.base_url)
         begun = desk.run("python", "-m", "miroir", "verifiers", "init", "acme-crm")
         assert begun.returncode == 0, begun.stderr
-        install(bin_folder, packages, folder / "acme-crm")
+        install = ["-m", "pip", "install", "--quiet", "--no-deps", "--target", str(packages), "./acme-crm"]
+        installed = desk.run("python", *install)
+        assert installed.returncode == 0, installed.stderr
         yield desk
 
 
@@ -201,6 +208,30 @@ def test_a_generated_package_is_evaluated_by_its_preset(desk: Desk) -> None:
     assert trace["task"]["data"]["row"]["split"] == "eval"
 
 
+def test_a_generated_package_is_an_environment_of_verifiers_before_0_4(desk: Desk) -> None:
+    """By its name, with options of its preset's over it."""
+    code = "import verifiers; env = verifiers.load_environment('acme-crm', split='eval'); print(len(env.dataset))"
+    older = replace(desk, bin_folder=venv("verifiers-v0", BEFORE) / "bin")
+    done = older.run("python", "-c", code)
+
+    assert done.returncode == 0, done.stderr[-4000:]
+    assert int(done.stdout.splitlines()[-1]) > 1
+
+
+def test_the_configuration_for_prime_rl_is_one(desk: Desk) -> None:
+    """Verifiers reads the environment of the README's TOML as it is meant."""
+    [text] = re.findall(r"```toml\n(.*?orchestrator.*?)```", (ROOT / "README.md").read_text(), re.DOTALL)
+    [source] = tomllib.loads(text)["orchestrator"]["train"]["source"]
+    code = (
+        "import json, sys, verifiers.v1 as vf\n"
+        "config = vf.resolve_env_config(json.loads(sys.argv[1]))\n"
+        "print(type(config).__name__, config.taskset.split, config.taskset.task.urls, config.agent.runtime.type)"
+    )
+    done = desk.run("python", "-c", code, json.dumps(source["env"]))
+
+    assert done.stdout.split() == ["MiroirEnvConfig", "train", "['dns://office:8000']", "subprocess"], done.stderr
+
+
 def test_an_unknown_preset_is_refused_by_name(desk: Desk) -> None:
     """Before anything is played."""
     done = desk.started("unknown", "miroir_verifiers", "--env.taskset.preset", "acme")
@@ -212,7 +243,6 @@ def test_an_unknown_preset_is_refused_by_name(desk: Desk) -> None:
 
 def test_another_harness_plays_over_the_bridge(desk: Desk) -> None:
     """With the tools' own names; it ends with the episode, and its key is in nothing that was written."""
-    desk.variables["UV_CACHE_DIR"] = str(venv("uv", UV) / "cache")
     [trace] = desk.evaluate("null", "acme-crm", "-n", "1", "--env.agent.harness.id", "null")
 
     assert (trace["ok"], trace["stop_condition"], trace["metrics"]["steps"]) == (True, "episode_over", 1.0)
