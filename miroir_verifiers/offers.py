@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Hashable, Sequence
+from concurrent.futures import Future
 from functools import partial
 
 from miroir import catalog
@@ -19,26 +20,37 @@ from .settings import Settings
 
 WAIT_S = 10.0  # for a first container that is alive
 
-_offers: dict[Hashable, Offer] = {}
-_lock = threading.Lock()  # guards the table, also while a fleet is asked: one rollout asks for all that wait
+_offers: dict[Hashable, Future[Offer]] = {}
+_lock = threading.Lock()  # guards the table
 
 
 def _begin_anew() -> None:
     global _lock
     _lock = threading.Lock()
+    _offers.clear()  # whoever was asking is in the parent
 
 
 os.register_at_fork(after_in_child=_begin_anew)
 
 
 def offer(settings: Settings) -> Offer:
-    """The fleet's offer; ConnectionFailed where none of its containers is alive."""
+    """The fleet's offer, for which one thread asks while the others wait; ConnectionFailed where no container is alive.
+
+    What fails is asked again by whoever comes later.
+    """
     key = (settings.source.key, settings.token_env, settings.surface)
     with _lock:
-        if key not in _offers:
+        mine = key not in _offers
+        offered = _offers.setdefault(key, Future())
+    if mine:
+        try:
             url = catalog.first_alive(settings.source.read(), settings.token, wait_s=WAIT_S)
-            _offers[key] = Offer.of(url, settings.token, settings.surface)
-        return _offers[key]
+            offered.set_result(Offer.of(url, settings.token, settings.surface))
+        except BaseException as error:
+            with _lock:
+                del _offers[key]
+            offered.set_exception(error)
+    return offered.result()
 
 
 def setting(settings: Settings) -> Setting:

@@ -222,4 +222,4 @@ class Rollout:
 
 
 def _halted_in_a_call() -> StepTimeout:
-    return StepTimeout("the rollout was stopped while a call of its was running; give it more time, or run it again")
+    return StepTimeout("the rollout was stopped while one of its calls ran; give it more time, or run it again")

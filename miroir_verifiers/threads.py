@@ -12,6 +12,7 @@ import queue
 import threading
 from collections.abc import Callable
 from concurrent.futures import Future
+from functools import partial
 from typing import Any, TypeVar
 
 from miroir.errors import MiroirError
@@ -78,14 +79,21 @@ class Threads:
                         continue  # a call was promised this thread
                     self._idle -= 1
                     return
-            if future.set_running_or_notify_cancel():
-                try:
-                    future.set_result(call())
-                except BaseException as error:
-                    future.set_exception(error)
-            del future, call  # which an idle thread would keep
+            answer = _made(call) if future.set_running_or_notify_cancel() else None
             with self._lock:
-                self._idle += 1
+                self._idle += 1  # before the answer: whoever gets it may have the next call
+            if answer is not None:
+                answer(future)
+            del future, call, answer  # which an idle thread would keep
+
+
+def _made(call: Callable[[], T]) -> Callable[[Future[T]], None]:
+    """Make the call; what is to be done to its future."""
+    try:
+        result = call()
+    except BaseException as error:
+        return partial(Future.set_exception, exception=error)
+    return partial(Future.set_result, result=result)
 
 
 threads = Threads()

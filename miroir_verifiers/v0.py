@@ -10,9 +10,9 @@ import verifiers as vf
 from datasets import Dataset
 
 from miroir.agents import TURNS, Played, answers, nudge
-from miroir.errors import MiroirError
+from miroir.errors import InvalidArgument, MiroirError, ModelError
 from miroir.records import metrics
-from miroir.wire import Record, Task
+from miroir.wire import Task
 
 from . import conversation, offers
 from .cancelling import waited
@@ -23,6 +23,7 @@ from .threads import threads
 
 _ROLLOUT = "miroir_rollout"
 _NUDGED = "miroir_nudged"
+_SCORES = "miroir_scores"
 _OF_THE_ENVIRONMENT = ("max_turns", "timeout_seconds", "system_prompt")
 
 T = TypeVar("T")
@@ -41,8 +42,13 @@ class MiroirMultiTurnEnv(vf.MultiTurnEnv):
     """Plays one task of the fleet in each rollout, with the tools that its container lists."""
 
     def __init__(self, settings: Settings, tasks: list[Task], *, max_turns: int = TURNS, **env: Any) -> None:
+        rewards: dict[str, Measure] = {"miroir": lambda record: record["reward"] or 0.0, **settings.rewards}
+        measured = {name: _metric(name) for name in ("success", "harm", "episode_s")} | dict(settings.metrics)
+        self._scores = measured | rewards
+        weights = [float(name in rewards) for name in self._scores]
+        rubric = vf.Rubric(funcs=[_scorer(name) for name in self._scores], weights=weights)
         rows = [{"question": offers.instructions(settings, task), "info": json.dumps({"row": task})} for task in tasks]
-        super().__init__(dataset=Dataset.from_list(rows), rubric=_rubric(settings), max_turns=max_turns, **env)
+        super().__init__(dataset=Dataset.from_list(rows), rubric=rubric, max_turns=max_turns, **env)
         self.settings = settings
 
     async def setup_state(self, state: vf.State) -> None:
@@ -50,7 +56,7 @@ class MiroirMultiTurnEnv(vf.MultiTurnEnv):
         rollout = Rollout(cast("Task", state["info"]["row"]), self.settings)
         state[_ROLLOUT] = rollout
         await _made(state, rollout.begin)
-        told = self.settings.prompt(rollout.task, rollout.tools, rollout.observation)
+        told = await _made(state, lambda: self.settings.prompt(rollout.task, rollout.tools, rollout.observation))
         system = [message for message in state["prompt"] if message["role"] == "system"]
         state["prompt"] = [*system, vf.UserMessage(content=told)]
         state["tool_defs"] = [
@@ -97,12 +103,14 @@ class MiroirMultiTurnEnv(vf.MultiTurnEnv):
     async def _conclude(self, state: vf.State, rollout: Rollout) -> None:
         """Conclude; here an error must be told, not raised: it would end the whole evaluation."""
         seat = Seat("verifiers", state["model"], state["sampling_args"] or {})
-        if state.get("error") is not None and rollout.failure is None:
-            rollout.failure = MiroirError("AGENT", str(state["error"]))
+        failure = state.get("error")
+        if failure is not None:
+            rollout.fail(ModelError(f"{type(failure).__name__}: {failure.__cause__ or failure}"))
         try:
-            await _made(state, lambda: rollout.conclude(seat, _played(state)))
+            record = await _made(state, lambda: rollout.conclude(seat, _played(state)))
+            state[_SCORES] = await _made(state, lambda: {name: score(record) for name, score in self._scores.items()})
         except vf.InfraError as error:
-            state["error"] = state.get("error") or error
+            state["error"] = failure or error
 
 
 async def _made(state: vf.State, call: Callable[[], T]) -> T:
@@ -110,46 +118,30 @@ async def _made(state: vf.State, call: Callable[[], T]) -> T:
     rollout: Rollout = state[_ROLLOUT]
     try:
         return await waited(rollout, call)
-    except MiroirError as error:
-        rollout.fail(error)
-        raise vf.InfraError(str(error)) from error
+    except Exception as error:  # any but verifiers' own would end the whole evaluation
+        fault = error if isinstance(error, MiroirError) else InvalidArgument(f"{type(error).__name__}: {error}")
+        rollout.fail(fault)
+        raise vf.InfraError(str(fault)) from error
     finally:
         state["info"]["miroir"] = rollout.info
 
 
 def _played(state: vf.State) -> Played:
     """What was said in the rollout."""
-    last = state["trajectory"][-1:]
-    said = [message for step in last for message in (*step["prompt"], *step["completion"])]
-    return {
-        "messages": conversation.messages([*said, *(state.get("final_env_response") or [])]),
-        "usage": {},
-        "params": {},
-    }
-
-
-def _rubric(settings: Settings) -> vf.Rubric:
-    """The environment's reward and the preset's own; what both measure has no weight."""
-    rewards: dict[str, Measure] = {"miroir": lambda record: record["reward"] or 0.0, **settings.rewards}
-    measured: dict[str, Measure] = {
-        **{name: _metric(name) for name in ("success", "harm", "episode_s")},
-        **settings.metrics,
-    }
-    funcs = [_scorer(name, function) for name, function in (*rewards.items(), *measured.items())]
-    return vf.Rubric(funcs=funcs, weights=[1.0] * len(rewards) + [0.0] * len(measured))
+    said = [message for step in state["trajectory"][-1:] for message in (*step["prompt"], *step["completion"])]
+    said += state.get("final_env_response") or []
+    return {"messages": conversation.messages(said), "usage": {}, "params": {}}
 
 
 def _metric(name: str) -> Measure:
     return lambda record: metrics(record).get(name, 0.0)
 
 
-def _scorer(name: str, function: Measure) -> Callable[[vf.State], float]:
-    """A function of the record as verifiers calls it; 0 beside the error that says that the episode is void."""
+def _scorer(name: str) -> Callable[[vf.State], float]:
+    """What was measured under the name; 0 beside the error that says that the episode is void."""
 
     def score(state: vf.State) -> float:
-        rollout: Rollout | None = state.get(_ROLLOUT)
-        record: Record | None = rollout.record if rollout else None
-        return 0.0 if record is None or record["reward"] is None else function(record)
+        return float(state.get(_SCORES, {}).get(name, 0.0))
 
     score.__name__ = name
     return score
