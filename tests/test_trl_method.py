@@ -61,7 +61,7 @@ def test_names_that_python_cannot_hold_are_shown_under_others() -> None:
 
     assert shown == ["from_", "user_id_", "user_id", "arg_3d", "arg_", "self_", "myArgs_"]
     assert made == [("t", dict(zip(names, range(7), strict=True)))]
-    assert described(method)["user_id_"] == "user id (sent as user-id)"
+    assert described(method)["user_id_"] == 'user id (sent as "user-id")'
 
 
 def test_what_a_signature_cannot_hold_is_said() -> None:
@@ -86,3 +86,12 @@ def test_a_description_keeps_its_lines() -> None:
 def test_a_missing_description_is_the_name(description: Any) -> None:
     """A trainer refuses a tool without a description, so its name stands there."""
     assert inspect.getdoc(bound({**tool("t", "", {}), "description": description})).startswith("t\n\nReturns:")
+
+
+def test_rules_of_the_whole_are_said_and_nonsense_is_passed_over() -> None:
+    """Whatever a schema says beside its arguments stands in the description; a list of required names is a list."""
+    schema = {"oneOf": [{"type": "object"}], "properties": [1], "required": True, "title": "T", "$schema": "x"}
+    method = bound({"name": "t", "description": "Do.", "inputSchema": schema})
+
+    assert inspect.getdoc(method).startswith('Do.\n\n(JSON schema: {"oneOf":[{"type":"object"}]})\n\nReturns:')
+    assert str(inspect.signature(method)) == "()"

@@ -146,6 +146,24 @@ def test_closing_wakes_a_call_that_blocks(made: Made, urls: list[str], tmp_path:
     assert free(urls)
 
 
+def test_closing_ends_a_reset_that_waits(made: Made, urls: list[str], tmp_path: Path) -> None:
+    """A reset that another thread waits in gets no container any more, and leaves none leased."""
+    spec = made(urls, lease_s=30)
+    others = [environment(spec, "plain") for _ in urls]
+    late = environment(spec)
+    thread = threading.Thread(target=late.reset, kwargs={"task_id": "plain"})
+    thread.start()
+    time.sleep(0.3)
+
+    spec.close()
+    thread.join(5)
+
+    assert not thread.is_alive()
+    assert graded(late, *others) == [None] * 3
+    assert records(tmp_path) == []
+    assert free(urls)
+
+
 def test_an_environment_that_is_dropped_frees_its_container(made: Made, urls: list[str]) -> None:
     """Without a close, the last reference frees the container, with a warning."""
     env = environment(made(urls), "plain")

@@ -7,6 +7,9 @@ from dataclasses import dataclass, field
 from typing import Any, cast
 
 from .. import catalog
+from ..coworkers import CoworkerModel
+from ..deadlines import Deadlines
+from ..episode import Setting
 from ..errors import HttpError, InvalidArgument
 from ..session.capability import asked
 from ..wire import Task, Tool
@@ -45,6 +48,23 @@ class Offer:
             rows = completed(self._rows(split), split)
             tasks += [self._task(task, split, index) for index, task in enumerate(rows)]
         return tasks
+
+    def setting(
+        self,
+        surface: str | None,
+        max_seconds: int | None,
+        coworker_model: CoworkerModel | None,
+        deadlines: Deadlines,
+    ) -> Setting:
+        """What the episodes have in common that are played on it."""
+        return Setting(
+            tools=self.tools,
+            env=self.env,
+            surface=surface,
+            max_seconds=max_seconds,
+            coworker_model=coworker_model,
+            coworker_s=deadlines.coworker_s,
+        )
 
     def _rows(self, split: str) -> list[Task]:
         try:

@@ -12,7 +12,6 @@ from .. import catalog
 from ..agents import Agent
 from ..coworkers import CoworkerModel, answerable
 from ..deadlines import Deadlines
-from ..episode import Setting
 from ..errors import InvalidArgument, RecordError
 from ..fleet import Fleet
 from ..records import load
@@ -71,7 +70,7 @@ def run(
     with Fleet(urls, token, deadlines=limits) as fleet:
         url = catalog.first_alive(Source.of(urls).read(), token, wait_s=wait_s)
         offer = Offer.of(url, token, surface)
-        setting = _setting(offer, surface, max_seconds, coworker_model, limits)
+        setting = offer.setting(surface, max_seconds, coworker_model, limits)
         listed = with_options(list(tasks) if tasks is not None else offer.tasks(splits), reset_fields or {})
         wanted = rollouts(_playable(listed, task_ids, narrow, coworker_model is not None), k, shard)
         keys = [done_key(task, trial, surface, max_seconds, agent) for task, trial in wanted]
@@ -91,20 +90,6 @@ def _token(token: str | None, token_env: str | None, executor: Executor | None) 
     if token is not None and (executor is not None or token_env is not None):
         raise InvalidArgument("the token travels to no worker; put it into a variable, and name that as token_env")
     return token if token_env is None else secret_from(token_env)
-
-
-def _setting(
-    offer: Offer, surface: str | None, max_seconds: int | None, coworker_model: CoworkerModel | None, limits: Deadlines
-) -> Setting:
-    """What the run's episodes have in common."""
-    return Setting(
-        tools=offer.tools,
-        env=offer.env,
-        surface=surface,
-        max_seconds=max_seconds,
-        coworker_model=coworker_model,
-        coworker_s=limits.coworker_s,
-    )
 
 
 def _check(k: int, concurrency: int, retries: int, max_seconds: int | None, shard: tuple[int, int] | None) -> None:

@@ -18,7 +18,7 @@ BASIC = {
     "array": list,
     "object": dict,
 }
-_NO_NEWS = frozenset({"title", "description", "$schema", "$defs", "definitions"})
+NO_NEWS = frozenset({"title", "description", "$schema", "$defs", "definitions"})  # keywords that bind no value
 _DEEPEST = 5  # how many references deep a schema is written out
 
 Schema = Mapping[str, Any]
@@ -30,7 +30,7 @@ def hint_of(schema: object) -> tuple[Hint, Rest]:
     """The type hint of a schema, and those of its keywords that the hint does not say."""
     if not isinstance(schema, Mapping):
         return Any, {} if schema in (None, True) else {"not": {}}
-    rest = {key: value for key, value in schema.items() if key not in _NO_NEWS}
+    rest = {key: value for key, value in schema.items() if key not in NO_NEWS}
     for key, values in (("enum", schema.get("enum")), ("const", [schema.get("const")])):
         if key in schema and _scalars(values):
             kept = {name: value for name, value in rest.items() if name not in (key, "type")}
@@ -61,9 +61,9 @@ def inlined(schema: object, root: Schema, above: Sequence[str] = ()) -> Any:
     return {key: inlined(value, root, above) for key, value in schema.items()}
 
 
-def compact(schema: Rest) -> str:
-    """The keywords as JSON on one line."""
-    return json.dumps(schema, ensure_ascii=False, separators=(",", ":"))
+def compact(value: object) -> str:
+    """The value as JSON on one line."""
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
 
 
 def _typed(kind: str, schema: Schema, rest: Rest) -> tuple[Hint, Rest]:

@@ -6,7 +6,7 @@ import functools
 import inspect
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, cast
 
 from ..wire import Task, Tool, decode, encode
 from .method import method_of
@@ -75,13 +75,9 @@ def environment_class(name: str, tools: Sequence[str], graded: bool) -> type[Env
 
     The attributes are numbered, so that a trainer, which sorts them, shows the tools in the environment's order.
     """
-    methods = {f"tool_{number:03}": method_of(_tool(text), _call) for number, text in enumerate(tools)}
+    listed = [cast("Tool", decode(text)) for text in tools]
+    methods = {f"tool_{number:03}": method_of(tool, _call) for number, tool in enumerate(listed)}
     return type(name, (_Graded if graded else Environment,), methods)
-
-
-def _tool(text: str) -> Tool:
-    tool: Any = decode(text)
-    return {"name": tool["name"], "description": tool["description"], "inputSchema": tool["inputSchema"]}
 
 
 def _call(environment: Environment, tool: str, arguments: dict[str, Any]) -> str:

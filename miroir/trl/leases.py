@@ -33,10 +33,10 @@ class Leases:
         self._fleet = Fleet(plan.urls, plan.token, deadlines=plan.deadlines)
         self._lease_s = plan.lease_s
         self._vain = False  # whether the last one waited in vain
+        self._closed = False
+        self._lock = threading.Lock()  # guards what is below
         self._playing: weakref.WeakSet[_Playing] = weakref.WeakSet()
         self._trials: defaultdict[str, Iterator[int]] = defaultdict(_trials)
-        self._closed = False
-        self._counting = threading.Lock()  # guards the two below
         self._void = 0  # episodes in a row
         self._void_reason: str | None = None
 
@@ -45,7 +45,7 @@ class Leases:
         if self._closed:
             raise InvalidArgument("this Spec is closed; make another for another training")
         try:
-            session = self._fleet.lease(timeout_s=BRIEF_S if self._vain else self._lease_s)
+            session = self._fleet.lease(timeout_s=min(BRIEF_S, self._lease_s) if self._vain else self._lease_s)
         except NoFreeContainer:
             self._vain = True
             raise
@@ -54,21 +54,23 @@ class Leases:
 
     def trial(self, task_id: str) -> int:
         """The number of the task's next rollout; no other process of the training run counts it."""
-        return next(self._trials[task_id])
+        with self._lock:
+            return next(self._trials[task_id])
 
     def add(self, playing: _Playing) -> None:
         """Free this one too when all ends; it is not kept alive for that."""
-        self._playing.add(playing)
+        with self._lock:
+            self._playing.add(playing)
 
     def count(self, record: Record) -> None:
         """Take in how an episode ended."""
-        with self._counting:
+        with self._lock:
             self._void = self._void + 1 if record["reward"] is None else 0
             self._void_reason = record["metadata"]["void_reason"]
 
     def require(self, episodes: int) -> None:
         """Raise MiroirError (ALL_VOID) when as many of the last episodes were all void: nothing is learnt any more."""
-        with self._counting:
+        with self._lock:
             void, reason = self._void, self._void_reason
         if void >= episodes:
             raise MiroirError(
@@ -80,9 +82,11 @@ class Leases:
     def close(self) -> None:
         """Free every container, and lease none any more."""
         self._closed = True
-        self._fleet.close()
-        for playing in list(self._playing):
-            playing.free()
+        with self._lock:
+            playing = list(self._playing)
+        for one in playing:
+            one.free()
+        self._fleet.close()  # last: who waits in it learns that nobody wants its episode any more
 
 
 def leases_of(plan: Plan) -> Leases:

@@ -9,13 +9,13 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from ..wire import Tool
-from .annotation import Hint, compact, hint_of, inlined
+from .annotation import NO_NEWS, Hint, compact, hint_of, inlined
 
 Call = Callable[[Any, str, dict[str, Any]], str]
 
 # What a reader of Google docstrings takes for the head of a section, or for a list of choices.
 _MARKERS = re.compile(r"(Args|Returns|Raises|\((?i:choices)):")
-_SIGNED = frozenset({"type", "properties", "required"})
+_SIGNED = frozenset({"type", "properties", "required"})  # what a signature says of the whole
 
 
 def method_of(tool: Tool, call: Call) -> Callable[..., str]:
@@ -25,7 +25,8 @@ def method_of(tool: Tool, call: Call) -> Callable[..., str]:
     """
     name = tool["name"]
     root = tool["inputSchema"]
-    properties = _properties(root)
+    required = _required(root)
+    properties = _properties(root, required)
     aliases = _aliases(properties)
 
     def method(self: Any, /, **arguments: Any) -> str:
@@ -40,16 +41,20 @@ def method_of(tool: Tool, call: Call) -> Callable[..., str]:
     method.__name__ = method.__qualname__ = name
     method.__doc__ = _docstring(_about(tool), lines)
     method.__annotations__ = hints
-    required = {shown[own] for own in root.get("required") or () if own in shown}
-    method.__signature__ = _signature(hints, required)  # type: ignore[attr-defined]
+    method.__signature__ = _signature(hints, {shown[own] for own in required})  # type: ignore[attr-defined]
     return method
 
 
-def _properties(root: Mapping[str, Any]) -> dict[str, Any]:
+def _required(root: Mapping[str, Any]) -> list[str]:
+    listed = root.get("required")
+    return [own for own in listed if isinstance(own, str)] if isinstance(listed, list) else []
+
+
+def _properties(root: Mapping[str, Any], required: list[str]) -> dict[str, Any]:
     """The schemas of the arguments, those included that are required and not described."""
     listed = root.get("properties")
     described = dict(listed) if isinstance(listed, Mapping) else {}
-    return described | {own: {} for own in root.get("required") or () if own not in described}
+    return described | {own: {} for own in required if own not in described}
 
 
 def _aliases(names: Mapping[str, Any]) -> dict[str, str]:
@@ -59,7 +64,7 @@ def _aliases(names: Mapping[str, Any]) -> dict[str, str]:
     for name in names:
         if name in taken:
             continue
-        alias = re.sub(r"\W", "_", name, flags=re.ASCII)
+        alias = re.sub(r"\W", "_", name)
         alias = alias if alias.isidentifier() else f"arg_{alias}"
         while alias in aliases or not _sayable(alias):
             alias += "_"
@@ -76,18 +81,18 @@ def _argument(own: str, shown: str, schema: Any) -> tuple[Hint, str]:
     """An argument's type hint, and what is said of it on one line."""
     hint, rest = hint_of(schema)
     said = schema.get("description") or schema.get("title") if isinstance(schema, Mapping) else None
-    about = [_plain(said) or shown.replace("_", " ").strip() or shown]
+    about = [" ".join(_plain(said).split()) or shown.replace("_", " ").strip() or shown]
     if own != shown:
-        about.append(f"(sent as {own})")
+        about.append(f"(sent as {compact(own)})")
     if rest:
         about.append(f"(JSON schema: {compact(rest)})")
-    return hint, _harmless(" ".join(" ".join(about).split()))
+    return hint, _harmless(" ".join(about))
 
 
 def _about(tool: Tool) -> str:
     """The tool's description, and what its signature cannot hold."""
     root = tool["inputSchema"]
-    _, rest = hint_of({key: value for key, value in root.items() if key not in _SIGNED})
+    rest = {key: value for key, value in root.items() if key not in _SIGNED | NO_NEWS}
     if rest.get("additionalProperties") is False:
         del rest["additionalProperties"]  # a signature says so
     about = _plain(tool.get("description")).strip() or tool["name"]

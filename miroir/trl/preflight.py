@@ -16,7 +16,7 @@ from ..urls import Source
 from ..wire import Task
 from .plan import Plan
 
-# Below these, trl takes the reward None for 0, or has no environments whose rewards are None.
+# Older ones take the reward None for 0, or have no environments, and say nothing of it.
 FLOORS = {"trl": (1, 16), "transformers": (5, 13), "datasets": (5, 0)}
 CALL_TOKENS = 60  # a call and its answer take more than that
 
@@ -34,11 +34,14 @@ class Demand(NamedTuple):
         batch = f"this training plays {self.wanted} episodes at once, in groups of {self.group}"
         return f"{batch}, on {self.containers} containers"
 
-    def weigh(self) -> None:
-        """InvalidArgument for fewer containers than a group needs, a warning for fewer than are wanted."""
-        _log.info("%s", self)
+    def require(self) -> None:
+        """InvalidArgument for fewer containers than a group needs."""
         if self.containers < self.group:
             raise InvalidArgument(f"{self}; start at least {self.group} (`miroir pool -n {self.wanted}`)")
+
+    def tell(self) -> None:
+        """Log the numbers, and warn of fewer containers than are wanted."""
+        _log.info("%s", self)
         if self.containers < self.wanted:
             warnings.warn(
                 f"{self}: {self.wanted - self.containers} of each batch may wait in vain and be void; "
@@ -83,8 +86,7 @@ def check_versions() -> None:
         if _release(installed) < floor:
             least = ".".join(map(str, floor))
             raise InvalidArgument(
-                f"{package} {installed} is too old, {least} is needed: older ones train wrongly on void episodes; "
-                "run pip install --upgrade 'miroir[trl]'"
+                f"{package} {installed} is too old, {least} is needed; run pip install --upgrade 'miroir[trl]'"
             )
 
 

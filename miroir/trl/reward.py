@@ -44,7 +44,7 @@ class Reward:
             )
         if not self._checked:
             self._checked = True
-            self._demand(prompts, environments).weigh()
+            self._demand(prompts, environments).tell()  # nothing is refused: one may have died just now
         step = getattr(trainer_state, "global_step", None)
         told = [
             {"messages": conversation(prompt, completion), "training": {"step": step, "rank": rank()[0]}}

@@ -70,6 +70,9 @@ class Rollout:
             self._episode = None
             raise
         else:
+            if self._episode is not episode:  # freed while it was waiting
+                episode.close()
+                return None
             if {tool["name"] for tool in episode.tools} != set(self._offered):
                 _remark(f"task {task['id']} has other tools than the model is shown, which the environment lists")
             return added(task, episode.tools, observation)

@@ -14,7 +14,6 @@ from .. import catalog
 from ..calibrate.entries import LEARNABLE
 from ..coworkers import CoworkerModel
 from ..deadlines import Deadlines
-from ..episode import Setting
 from ..errors import InvalidArgument, MissingExtra
 from ..run.offer import Offer
 from ..urls import Source, Urls
@@ -68,12 +67,11 @@ class Spec:
         modelled = coworker_model is not None
         self.tasks = train_tasks(offer, split, tasks, calibration, keep, coworkers=modelled)
         self.eval_tasks = eval_tasks(offer, eval_split, coworkers=modelled)
-        setting = Setting(offer.tools, offer.env, surface, max_seconds, coworker_model, limits.coworker_s)
         self._plan = Plan(
             key=uuid.uuid4().hex,
             urls=Path(urls).absolute() if isinstance(urls, os.PathLike) else urls,
             token=token,
-            setting=setting,
+            setting=offer.setting(surface, max_seconds, coworker_model, limits),
             policy=Policy(model=model),
             deadlines=limits,
             lease_s=lease_s,
@@ -124,7 +122,8 @@ class Spec:
         if tokenizer is not None:
             warn_of_template(tokenizer)
         found = demand(args, self._plan)
-        found.weigh()
+        found.require()
+        found.tell()
         return found
 
     def close(self) -> None:
