@@ -17,7 +17,7 @@ from typing import Any, TypeVar
 
 from miroir.errors import MiroirError
 
-IDLE_S = 5.0  # after which a thread ends that nobody needed
+IDLE_S = 1.0  # after which a thread ends that nobody needed
 
 T = TypeVar("T")
 
