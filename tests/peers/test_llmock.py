@@ -68,6 +68,8 @@ def root() -> Iterator[str]:
         "127.0.0.1",
         "--port",
         str(port),
+        "--stream-chunk-delay-ms",
+        "30",  # a stream that is all sent before its client stops reading counts as read
     ]
     with serving(command, f"http://127.0.0.1:{port}/health"):
         yield f"http://127.0.0.1:{port}"
