@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from officeplay import playing
 
+from miroir.agents import load_agent
 from miroir.envs.office import Office, clumsy, reference
 from miroir.envs.office.scene import scenes
 from miroir.errors import InvalidArgument
@@ -85,6 +86,13 @@ def test_clumsy_says_its_rate() -> None:
     with playing("correct-figure-1") as office:
         told = clumsy(Session(office, 99), scenes()["correct-figure-1"].task, TOOLS, seed=1, rate=0.5)
     assert told == {"params": {"rate": 0.5}}
+
+
+@pytest.mark.parametrize("spec", ["reference?rate=0.1", "clumsy?rat=0.1"])
+def test_a_misspelt_option_is_refused(spec: str) -> None:
+    """An option that the agent does not have is an error before anything is played."""
+    with pytest.raises(InvalidArgument, match="got an unexpected keyword argument 'rat"):
+        load_agent(f"miroir.envs.office:{spec}")
 
 
 @pytest.mark.parametrize("surface", ["mcp", "code"])

@@ -28,7 +28,15 @@ class _Over(Exception):
     """The episode ended while its solution was still at work."""
 
 
-def reference(session: Session, task: Mapping[str, Any], tools: Sequence[Mapping[str, Any]], **_: Any) -> None:
+def reference(
+    session: Session,
+    task: Mapping[str, Any],
+    tools: Sequence[Mapping[str, Any]],
+    *,
+    observation: Mapping[str, Any] | None = None,  # noqa: ARG001 - listed, so that a misspelt option is refused
+    trial: int = 0,  # noqa: ARG001
+    seed: int = 0,  # noqa: ARG001
+) -> None:
     """Play the task's reference solution."""
     template, situation = _solution(task)
     _play(template, situation, _acting(session, tools))
@@ -39,9 +47,10 @@ def clumsy(
     task: Mapping[str, Any],
     tools: Sequence[Mapping[str, Any]],
     *,
+    observation: Mapping[str, Any] | None = None,  # noqa: ARG001
+    trial: int = 0,  # noqa: ARG001
     seed: int,
     rate: float = 0.3,
-    **_: Any,
 ) -> Mapping[str, Any]:
     """Play the reference solution, where each call goes wrong with chance `rate`, as `seed` decides."""
     if not isinstance(rate, int | float) or not 0 <= rate <= 1:
