@@ -271,8 +271,11 @@ def test_agents_are_refused_when_mixed_and_not_chosen() -> None:
     assert tally(rows, agent="chat", model="large")["a"].rewards == [1.0, 1.0, 1.0]
     with pytest.raises(RecordError, match="the records are of 2 agents"):
         tally(rows, model="large")
-    with pytest.raises(RecordError, match="none of 6 records is of that agent and model"):
+    message = r"none of 6 records is of that agent and model; they are of chat with large \(3\), chat with small \(2\)"
+    with pytest.raises(RecordError, match=message):
         calibrate_records(rows, agent_filter="other")
+    with pytest.raises(RecordError, match=r"2 agents: chat with small \(2\), nobody named \(1\);"):
+        tally([*rows[:2], record("a", 1.0, 3)])
     document = calibrate_records(rows, model_filter="small")
     assert document["agent"] == {"name": "chat", "model": "small"}
     assert (document["counts"]["records"], document["counts"]["counted"], document["counts"]["left_out"]) == (6, 2, 4)

@@ -98,7 +98,7 @@ def _check_k(k: int | None, tallies: Mapping[str, Tally], classes: Mapping[str, 
     if not report.records:
         raise RecordError(f"no records in {len(report.files)} trace files; name the folder that `miroir run` saved to")
     if not tallies:
-        raise RecordError(f"none of {report.records:,} records is of that agent and model; choose those who played")
+        raise RecordError(f"the notes leave out all of {report.records:,} records; leave out --notes to count them")
     sizes = [len(tallies[task_id].rewards) for task_id, kind in classes.items() if kind is not None]
     if not sizes:
         raise RecordError(f"no task has two graded rollouts ({report}); run more rollouts of each task, such as -k 4")

@@ -78,13 +78,20 @@ def tally(
     """
     found: dict[str, dict[str, Tally]] = {}
     agents: Counter[Agent] = Counter()
+    others: Counter[Agent] = Counter()
     for record in records if checked else _checked(records):
         who = agent_of(record)
         if agent in (None, who[0]) and model in (None, who[1]):
             if record["reward"] is not None or None not in who:  # a rollout can be void before its agent is known
                 agents[who] += 1
             _version(found, record).add(record)
+        else:
+            others[who] += 1
         del record  # before the next one is parsed, which then takes its memory, still in the cache
+    if others and not found:
+        raise RecordError(
+            f"none of {others.total():,} records is of that agent and model; they are of {_counted(others)}"
+        )
     _refuse_mixed_agents(agents)
     _refuse_unknown(versions, found)
     tallies = {task_id: _one_version(list(tallies.values()), versions) for task_id, tallies in found.items()}
@@ -120,10 +127,17 @@ def _one_version(tallies: list[Tally], versions: Collection[str]) -> Tally | Non
 
 def _refuse_mixed_agents(agents: Counter[Agent]) -> None:
     if len(agents) > 1:
-        counts = ", ".join(f"{name} with {model} ({count:,})" for (name, model), count in agents.most_common(5))
         raise RecordError(
-            f"the records are of {len(agents)} agents: {counts}; choose one with --agent-filter or --model-filter"
+            f"the records are of {len(agents)} agents: {_counted(agents)}; "
+            "choose one with --agent-filter or --model-filter"
         )
+
+
+def _counted(agents: Counter[Agent]) -> str:
+    """The agents with most records: name, model and number."""
+    return ", ".join(
+        f"{' with '.join(filter(None, who)) or 'nobody named'} ({count:,})" for who, count in agents.most_common(5)
+    )
 
 
 def _refuse_unknown(versions: Collection[str], found: Mapping[str, Mapping[str, Tally]]) -> None:
