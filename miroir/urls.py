@@ -27,6 +27,7 @@ Resolver = Callable[[str, int], Iterable[str]]
 
 _log = logging.getLogger(__name__)
 _HOST = re.compile(r"[\w.-]+|[0-9a-f:.]*:[0-9a-f:.]*(%[\w.-]+)?", re.IGNORECASE)
+_HOST_PORT = re.compile(r"[\w.-]+:[0-9]+")
 _DEFAULT_PORTS = {"http": 80, "https": 443}
 _SCHEMES = {"dns": "http", "dnss": "https"}
 
@@ -70,9 +71,15 @@ def write_urls(path: str | os.PathLike[str], urls: Iterable[str]) -> None:
 
 
 def from_words(words: Sequence[str]) -> Urls:
-    """What a command line's URLS name: one URL file, one `dns://name:port`, or base URLs; as `Source.of` takes it."""
+    """What a command line's URLS name: one URL file, one `dns://name:port`, or base URLs; as `Source.of` takes it.
+
+    InvalidArgument for a host and port without a scheme.
+    """
     if len(words) == 1 and "://" not in words[0]:
-        return Path(words[0])
+        path = Path(words[0])
+        if _HOST_PORT.fullmatch(words[0]) and not path.exists():
+            raise InvalidArgument(f"{words[0]} is neither a file nor a base URL; write http://{words[0]}")
+        return path
     if len(words) == 1 and urlsplit(words[0]).scheme in _SCHEMES:
         return words[0]
     return list(words)

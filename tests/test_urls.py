@@ -186,6 +186,15 @@ def test_words_of_a_command_line() -> None:
     assert from_words(["http://a", "http://b"]) == ["http://a", "http://b"]
 
 
+def test_a_host_and_port_on_a_command_line_lack_their_scheme(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """`localhost:8000` is told what to write, unless there is a file of that name."""
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(InvalidArgument, match=r"is neither a file nor a base URL; write http://localhost:8000$"):
+        from_words(["localhost:8000"])
+    write_urls("localhost:8000", ["http://a"])
+    assert from_words(["localhost:8000"]) == Path("localhost:8000")
+
+
 @pytest.mark.parametrize(
     ("urls", "advice"),
     [
