@@ -234,6 +234,8 @@ def test_progress_is_a_line_now_and_then(capsys: pytest.CaptureFixture[str]) -> 
     with shown() as tell:
         for tenth in range(121):
             tell(Progress(tenth, 120, tenth // 2, 1, tenth / 10))
+    with shown() as tell:
+        tell(Progress(0, 0, 0, 0, 0.0))
 
     lines = capsys.readouterr().err.splitlines()
     assert lines == [

@@ -39,13 +39,13 @@ def _move(bar: Any, now: Progress) -> None:
 
 
 class _Lines:
-    """A line at most every five seconds, and one at the end."""
+    """A line at most every five seconds, and one at the end; none where there is nothing to do."""
 
     def __init__(self) -> None:
         self._next_s = LINE_EVERY_S
 
     def __call__(self, now: Progress) -> None:
-        if now.done < now.total and now.elapsed_s < self._next_s:
+        if not now.total or (now.done < now.total and now.elapsed_s < self._next_s):
             return
         self._next_s = now.elapsed_s + LINE_EVERY_S
         left = f", {now.left_s:.0f} s left" if now.left_s else ""
