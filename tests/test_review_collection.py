@@ -64,7 +64,7 @@ def test_episodes_are_found_by_the_beginning_of_their_id(traces: Path) -> None:
 
         assert collection.find(entry.episode_id[:12]) is entry
         assert collection.find(entry.episode_id) is entry
-        with pytest.raises(InvalidArgument, match="no episode begins with 'zz'; give an episode id of the list"):
+        with pytest.raises(InvalidArgument, match="no episode begins with 'zz'; give an episode id, as --failures"):
             collection.find("zz")
         with pytest.raises(InvalidArgument, match="48 episodes begin with ''"):
             collection.find("")

@@ -75,7 +75,7 @@ class Collection:
         if len(exact) == 1 and name:
             return exact[0]
         what = f"{len(exact)} episodes begin with {name!r}" if exact else f"no episode begins with {name!r}"
-        raise InvalidArgument(f"{what}; give an episode id of the list, or enough of its beginning")
+        raise InvalidArgument(f"{what}; give an episode id, as --failures and --json list them, or its beginning")
 
     @cached_property
     def id_width(self) -> int:
