@@ -112,7 +112,7 @@ def test_a_trainer_without_environments_is_told_what_to_pass(urls: list[str]) ->
 
 def test_batches_that_are_void_entirely_raise() -> None:
     """After so many in a row, one error names the reason and the state of the fleet."""
-    with served(Closed, Closed) as urls, Spec(urls, tasks=["plain"], void_batches=2, **QUICK) as spec:
+    with served(Closed, Closed, Closed) as urls, Spec(urls, tasks=["plain"], void_batches=2, **QUICK) as spec:
         envs = [environment(spec, "plain") for _ in range(2)]
         assert rewarded(spec, envs) == [None, None]
         for env in envs:
@@ -124,7 +124,7 @@ def test_batches_that_are_void_entirely_raise() -> None:
 
     assert caught.value.code == "ALL_VOID"
     assert "the disk is full" in caught.value.message
-    assert "the fleet of 2: " in caught.value.message
+    assert "the fleet of 3: " in caught.value.message
     assert urls[0] in caught.value.message
 
 

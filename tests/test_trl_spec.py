@@ -16,6 +16,7 @@ from trlplay import environment, free
 from troubled import Troubled, served
 
 from miroir.coworkers import CoworkerModel
+from miroir.deadlines import Deadlines
 from miroir.errors import ConnectionFailed, HttpError, InvalidArgument, MissingExtra, RecordError, UrlFileError
 from miroir.records import load
 from miroir.trl import Spec
@@ -178,7 +179,7 @@ def test_tasks_with_coworkers_need_a_model(urls: list[str]) -> None:
     with pytest.warns(UserWarning, match="1 of 2 tasks are left out"), Spec(urls, tasks=["plain", "ask"]) as spec:
         assert [task["id"] for task in spec.tasks] == ["plain"]
     model = CoworkerModel("http://127.0.0.1:9/v1", "nobody")
-    with Spec(urls, tasks=["plain", "ask"], coworker_model=model) as spec:
+    with Spec(urls, tasks=["plain", "ask"], coworker_model=model, deadlines=Deadlines(coworker_s=1)) as spec:
         assert [task["id"] for task in spec.tasks] == ["plain", "ask"]
         env = environment(spec, "ask")
         env.ask()

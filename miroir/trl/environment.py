@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import functools
 import inspect
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, cast
+from typing import Any
 
-from ..wire import Task, Tool, decode, encode
+from ..wire import Task, Tool
 from .method import method_of
 from .plan import Plan
 from .rollout import Rollout
@@ -64,7 +65,7 @@ class Factory:
 
     def __call__(self) -> Environment:
         """An environment that has no container yet."""
-        tools = tuple(encode(tool) for tool in self.tools)
+        tools = tuple(json.dumps(tool) for tool in self.tools)
         rollout = Rollout(self.plan, self.tasks, [tool["name"] for tool in self.tools])
         return environment_class(self.name, tools, self.graded)(rollout)
 
@@ -75,8 +76,7 @@ def environment_class(name: str, tools: Sequence[str], graded: bool) -> type[Env
 
     The attributes are numbered, so that a trainer, which sorts them, shows the tools in the environment's order.
     """
-    listed = [cast("Tool", decode(text)) for text in tools]
-    methods = {f"tool_{number:03}": method_of(tool, _call) for number, tool in enumerate(listed)}
+    methods = {f"tool_{number:03}": method_of(json.loads(tool), _call) for number, tool in enumerate(tools)}
     return type(name, (_Graded if graded else Environment,), methods)
 
 
