@@ -33,6 +33,8 @@ EPISODE_OVER = "EPISODE_OVER"
 UNKNOWN_COWORKER = "UNKNOWN_COWORKER"
 NOT_GRADED = "NOT_GRADED"
 
+_DECODER = json.JSONDecoder(parse_constant=lambda _: None)
+
 SURFACES = ("api", "mcp", "code")
 ENDINGS = ("submit", "done", "max_steps", "deadline", "abandoned", "env_error", "agent_error", "lost")
 
@@ -195,8 +197,8 @@ def encode(frame: Any) -> str:
 
 
 def decode(data: str | bytes) -> dict[str, Any]:
-    """The frame in `data`; ValueError when it is not a JSON object."""
-    frame = json.loads(data)
+    """The frame in `data`; ValueError when it is not a JSON object. NaN and Infinity, which JSON lacks, read as null."""
+    frame = _DECODER.decode(data if isinstance(data, str) else data.decode())
     if not isinstance(frame, dict):
         raise ValueError(f"a frame must be a JSON object, not {type(frame).__name__}")  # noqa: TRY004
     return frame
@@ -205,7 +207,8 @@ def decode(data: str | bytes) -> dict[str, Any]:
 def ends_session(frame: dict[str, Any]) -> bool:
     """Whether it is an error frame after which the server closes."""
     data = frame.get("data")
-    return frame.get("type") == "error" and isinstance(data, dict) and data.get("code") in CLOSING_CODES
+    code = data.get("code") if isinstance(data, dict) else None
+    return frame.get("type") == "error" and isinstance(code, str) and code in CLOSING_CODES
 
 
 def tools(listed: Iterable[Any]) -> list[Tool]:

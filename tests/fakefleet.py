@@ -161,7 +161,7 @@ class Container:
             told = {"episode_id": state["episode_id"], "done": self.done or state["done"], "step_count": 0}
             return {"type": "state", "data": told if self.mode == "plain" else {**told, "wanted_s": wanted_s}}
         if frame["type"] == "reset":
-            state |= {"episode_id": data["episode_id"], "done": False}
+            state |= {"episode_id": data["episode_id"], "task_id": data["task_id"], "done": False}
             return {
                 "type": "observation",
                 "data": {"observation": {"task": data["task_id"]}, "reward": None, "done": False},
@@ -177,7 +177,7 @@ class Container:
             observation = {"tool_name": tool, "result": result, "error": None}
             return {"type": "observation", "data": {"observation": observation, "reward": None, "done": False}}
         if frame["type"] == "record":
-            return {"type": "record", "data": _record(state["episode_id"])}
+            return {"type": "record", "data": _record(state["episode_id"], state.get("task_id"))}
         return _error("UNKNOWN_TYPE", message=f"Unknown message type: {frame['type']}")
 
 
@@ -279,7 +279,7 @@ def _error(code: str, message: str = "no", **more: Any) -> dict[str, Any]:
     return {"type": "error", "data": {"code": code, "message": message, **more}}
 
 
-def _record(episode_id: str | None) -> dict[str, Any]:
+def _record(episode_id: str | None, task_id: str | None = "t") -> dict[str, Any]:
     metadata = {
         "task_hash": "0" * 64,
         "success": True,
@@ -292,7 +292,7 @@ def _record(episode_id: str | None) -> dict[str, Any]:
     return {
         "schema": 1,
         "episode_id": episode_id,
-        "task_id": "t",
+        "task_id": task_id,
         "split": "train",
         "env": {"name": "fake", "version": "1"},
         "reward": 1.0,

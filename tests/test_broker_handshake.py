@@ -157,3 +157,11 @@ def test_whether_others_wait_cannot_be_asked_of_a_lost_one(fleet: FakeFleet) -> 
     fleet.drop(0)
 
     assert handshake.wanted(transport) == UNKNOWN
+
+
+@pytest.mark.parametrize("code", [["CAPACITY_REACHED"], {"a": 1}, None])
+def test_a_first_frame_whose_code_is_no_text(fleet: FakeFleet, code: Any) -> None:
+    """An error frame that ends nothing proves the lease, whatever its code is."""
+    fleet[0].reply = lambda _: [{"type": "error", "data": {"code": code}}]
+
+    assert attempt(fleet).outcome is Outcome.OPENED

@@ -8,6 +8,7 @@ import logging
 import math
 import os
 import pickle
+import re
 import signal
 import subprocess
 import sys
@@ -61,6 +62,13 @@ def answering(*replies: Any) -> Callable[[dict[str, Any]], list[Any] | None]:
 def error(code: str, message: str = "no", **more: Any) -> dict[str, Any]:
     """An error frame."""
     return {"type": "error", "data": {"code": code, "message": message, **more}}
+
+
+def record(session: Session, **said: Any) -> dict[str, Any]:
+    """The frame of the session's record, in which the server says something else."""
+    usual = {"task_hash": "h", "success": True, "harm": False, "ended_by": "submit"}
+    row = {"schema": 1, "episode_id": session.episode_id, "task_id": "t", "reward": 1.0, "metadata": usual}
+    return {"type": "record", "data": {**row, **said}}
 
 
 CALLS: dict[str, Callable[[Session], object]] = {
@@ -286,9 +294,77 @@ class TestFinish:
         with pytest.raises(NotGraded, match="answered a record without metadata; run `miroir check` on it"):
             session.finish()
 
+    @pytest.mark.parametrize(
+        ("said", "flaw"),
+        [
+            ({"episode_id": "another"}, "whose episode_id is 'another', where {} was played"),
+            ({"task_id": "u"}, "whose task_id is 'u', where t was played"),
+            ({"schema": 9}, "of schema 9, where this miroir knows 1"),
+            ({"reward": "1.0"}, "whose reward is '1.0'"),
+            ({"reward": True}, "whose reward is True"),
+            ({"metadata": {"task_hash": "h", "harm": False}}, "whose metadata.success is None"),
+            ({"metadata": {"task_hash": "h", "success": True, "harm": False}}, "whose metadata.ended_by is None"),
+            ({"split": ["train"]}, "whose split is ['train']"),
+        ],
+    )
+    def test_a_record_that_is_not_this_episodes(
+        self, session: Session, fleet: FakeFleet, said: dict[str, Any], flaw: str
+    ) -> None:
+        """What another episode, schema or type gives is no grade, and is never read as one."""
+        session.reset("t")
+        fleet[0].reply = lambda frame: [record(session, **said)] if frame["type"] == "record" else None
+        with pytest.raises(NotGraded) as caught:
+            session.finish()
+
+        assert caught.value.message == (
+            f"{session.url} answered a record {flaw.format(session.episode_id)}; run `miroir check` on it"
+        )
+
+    def test_a_record_without_reward(self, session: Session, fleet: FakeFleet) -> None:
+        """Null says that an episode is void; saying nothing is a fault."""
+        session.reset("t")
+        said = record(session)
+        del said["data"]["reward"]
+        fleet[0].reply = lambda frame: [said] if frame["type"] == "record" else None
+        with pytest.raises(NotGraded, match="answered a record whose reward is 'missing'"):
+            session.finish()
+
+    @pytest.mark.parametrize("reward", [math.nan, math.inf, 10**400, b"1e999", None])
+    def test_a_reward_that_is_no_number_is_void(self, session: Session, fleet: FakeFleet, reward: Any) -> None:
+        """The record says why, and a success without a reward is none."""
+        session.reset("t")
+        said = json.dumps(record(session, reward="REWARD")).encode()
+        number = reward if isinstance(reward, bytes) else json.dumps(reward).encode()
+        fleet[0].reply = lambda frame: [said.replace(b'"REWARD"', number)] if frame["type"] == "record" else None
+        graded = session.finish()
+
+        assert (graded["reward"], graded["record"]["reward"], graded["success"]) == (None, None, False)
+        assert graded["metadata"]["void_reason"] == (
+            "the environment ended the episode without a reward, or with one that is no number"
+        )
+
 
 class TestErrors:
     """Error frames and broken connections."""
+
+    @pytest.mark.parametrize("code", [["CAPACITY_REACHED"], {}, 5, None])
+    def test_an_error_frame_whose_code_is_no_text(self, session: Session, fleet: FakeFleet, code: Any) -> None:
+        """It is an error of the environment, and the session lives."""
+        session.reset("t")
+        fleet[0].reply = answering({"type": "error", "data": {"code": code, "errors": [math.nan]}})
+        with pytest.raises(EnvError, match=re.escape("no message ([null])")):
+            session.step("say", {})
+
+        assert session.step("say", {})["done"] is False
+
+    def test_numbers_that_json_has_not(self, session: Session, fleet: FakeFleet) -> None:
+        """Python's own servers write NaN and Infinity; they read as null, so that records can be saved."""
+        session.reset("t")
+        observation = {"result": {"x": [math.nan, 1.5, -math.inf]}}
+        fleet[0].reply = answering({"type": "observation", "data": {"observation": observation, "reward": math.nan}})
+        step = session.step("say", {})
+
+        assert step == {"observation": {"result": {"x": [None, 1.5, None]}}, "reward": None, "done": False}
 
     def test_an_error_frame_keeps_code_and_details(self, session: Session, fleet: FakeFleet) -> None:
         """The session lives; the error has the frame's code, message and errors, and where it was."""

@@ -34,6 +34,7 @@ def record(*replies: dict[str, Any], tool: str = "add", **options: Any) -> Any:
         ([reply(1.0), reply(None, True)], None, False, UNGRADED),
         ([reply(float("nan"), True)], None, False, UNGRADED),
         ([reply(True, True)], None, False, UNGRADED),
+        ([reply(10**400, True)], None, False, UNGRADED),
         ([reply(1.0)], None, False, UNENDED),
         ([], None, False, UNENDED),
     ],

@@ -37,7 +37,7 @@ class Journal:
         self.max_seconds = max_seconds
         self.steps: list[StepEntry] = []
         self.done = False
-        self._task_id = task_id
+        self.task_id = task_id
         self._options = options
         self._began = time.monotonic()
         self._reward: float | None = None
@@ -71,7 +71,7 @@ class Journal:
         """The environment has ended the episode in this reply, which has the reward."""
         reward, metadata = reply.get("reward"), wire.observed(reply).get("metadata")
         self.done, self._ended_by = True, by
-        self._reward = reward if _is_finite(reward) else None
+        self._reward = reward if is_finite(reward) else None
         said = metadata.get("success") if isinstance(metadata, dict) else None
         self._success = said if isinstance(said, bool) else None
 
@@ -88,7 +88,7 @@ class Journal:
         success = self._success if self._success is not None else self._reward == 1.0
         split = self._options.get("split")
         return client_record(
-            {"id": self._task_id, "task_hash": wire.digest(dict(self._options)), "instruction": "", "split": split},
+            {"id": self.task_id, "task_hash": wire.digest(dict(self._options)), "instruction": "", "split": split},
             episode_id=episode_id,
             env=env,
             reward=self._reward,
@@ -145,5 +145,9 @@ def client_record(
     }
 
 
-def _is_finite(reward: Any) -> bool:
-    return isinstance(reward, int | float) and not isinstance(reward, bool) and math.isfinite(reward)
+def is_finite(reward: Any) -> bool:
+    """Whether it is a number that a float can hold."""
+    try:
+        return isinstance(reward, int | float) and not isinstance(reward, bool) and math.isfinite(reward)
+    except OverflowError:  # an integer beyond the floats
+        return False

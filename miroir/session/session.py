@@ -17,7 +17,7 @@ from ..broker.lease import Lease
 from ..deadlines import Deadlines
 from ..errors import EnvError, InvalidArgument, NoEpisode, NotGraded
 from ..urls import Urls
-from . import capability
+from . import capability, verdict
 from .dialogue import Dialogue
 from .journal import SUBMIT, Journal, StepEntry
 from .keepalive import Keepalive
@@ -278,17 +278,18 @@ class Session:
     def _grade(self, journal: Journal) -> Graded:
         """The server's record of the episode, or ours where it has none."""
         assert self.episode_id is not None
-        found: Any = self._ask_if_known("record", {"episode_id": self.episode_id}, self._deadlines.finish_s)
-        if found is None:
-            found = journal.record(self.episode_id, self.env or self._server.env)
-        record = cast("wire.Record", found)
-        metadata = record.get("metadata")
-        if not isinstance(metadata, dict):
-            raise NotGraded(f"{self.url} answered a record without metadata; run `miroir check` on it")
+        record: Any = self._ask_if_known("record", {"episode_id": self.episode_id}, self._deadlines.finish_s)
+        if record is None:
+            record = journal.record(self.episode_id, self.env or self._server.env)
+        else:
+            flaw = verdict.flaw(record, self.episode_id, journal.task_id)
+            if flaw:
+                raise NotGraded(f"{self.url} answered a record {flaw}; run `miroir check` on it")
+            record = verdict.settled(record)
         return {
-            "reward": record.get("reward"),
-            "success": bool(metadata.get("success")),
-            "metadata": metadata,
+            "reward": record["reward"],
+            "success": record["metadata"]["success"],
+            "metadata": record["metadata"],
             "record": record,
         }
 
