@@ -23,7 +23,6 @@ from verifiers.v1.trace import Error
 from miroir.agents import called
 from miroir.catalog import tasks, tools
 from miroir.episode import Episode, Setting
-from miroir.errors import InvalidArgument
 from miroir.fleet import Fleet
 from miroir.wire import Tool
 from miroir_verifiers import load_environment
@@ -154,20 +153,17 @@ def redacted(endpoint: Endpoint) -> dict[str, Any]:
     return {"message": error.message.partition("?")[2], "kept": endpoint.key in str(error.traceback)}
 
 
-async def elsewhere() -> str:
-    """What is said of a harness whose sandbox is on another machine."""
-    agent = {
-        "model": "m",
-        "client": {"type": "eval", "base_url": "http://127.0.0.1:1/v1", "api_key_var": "PATH"},
-        "harness": {"id": "null"},
-        "runtime": {"type": "prime"},
-    }
+async def unfit(**agent: Any) -> str:
+    """What is said of a harness that could only play without tools."""
+    client = {"type": "eval", "base_url": "http://127.0.0.1:1/v1", "api_key_var": "PATH"}
+    data = {"taskset": {"id": "miroir_verifiers"}, "agent": {"model": "m", "client": client, **agent}}
     environment = load_environment(urls=[URL])
-    config = MiroirEnvConfig.model_validate({"taskset": {"id": "miroir_verifiers"}, "agent": agent})
     try:
-        await environment.run(next(iter(environment.taskset.load())), Agents(config))
-    except InvalidArgument as error:
-        return error.message
+        await environment.run(next(iter(environment.taskset.load())), Agents(MiroirEnvConfig.model_validate(data)))
+    except ValueError as error:
+        return str(error)
+    finally:
+        await environment.stop()
     return "nothing"
 
 
@@ -186,7 +182,8 @@ async def main() -> dict[str, Any]:
         bridge.leave(rollout.endpoint)
         report["over"] = await refused(bridge, rollout.endpoint)
         report["shown"] = [rollout.endpoint.key in shown for shown in (*LOGGED, repr(rollout.endpoint))]
-    report["elsewhere"] = await elsewhere()
+    report["elsewhere"] = await unfit(harness={"id": "null"}, runtime={"type": "prime"})
+    report["without MCP"] = await unfit(harness={"id": "mini_swe_agent"}, runtime={"type": "subprocess"})
     fleet.close()
     bridge.close()
     POOL.shutdown()
