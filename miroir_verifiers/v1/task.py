@@ -35,11 +35,9 @@ class MiroirState(vf.State):
 
 
 class MiroirTask(vf.Task[MiroirTaskData, MiroirState, MiroirTaskConfig]):
-    """One episode. The environment that runs it makes it its own (`owned`) and releases what it leased."""
+    """One episode. Miroir's environment makes it its own (`owned`), and releases what it leased."""
 
-    def __init__(self, data: MiroirTaskData, config: MiroirTaskConfig | None = None) -> None:
-        super().__init__(data, config)
-        self._rollouts: list[Rollout] = []
+    _rollouts: list[Rollout] | None = None  # of this task's owner, if it has one
 
     @property
     def key(self) -> str:
@@ -59,7 +57,7 @@ class MiroirTask(vf.Task[MiroirTaskData, MiroirState, MiroirTaskConfig]):
 
     async def release(self) -> None:
         """Free what was leased, whatever waits for it, and however often this is cancelled."""
-        await threads.outlast(partial(_close, list(self._rollouts)))
+        await threads.outlast(partial(_close, list(self._rollouts or ())))
 
     async def setup(self, trace: vf.Trace, runtime: vf.Runtime) -> None:
         """Lease a container and reset it; SandboxError where none can be had, VOID where none can be reset."""
@@ -67,7 +65,8 @@ class MiroirTask(vf.Task[MiroirTaskData, MiroirState, MiroirTaskConfig]):
         settings = await threads.call(self.config.settings)
         rollout = Rollout(self.row, settings)
         trace.state._rollout = rollout
-        self._rollouts.append(rollout)
+        if self._rollouts is not None:
+            self._rollouts.append(rollout)
         await _told(trace, rollout, rollout.begin)
 
     async def finalize(self, trace: vf.Trace, runtime: vf.Runtime) -> None:
@@ -145,10 +144,10 @@ def _graded(trace: vf.Trace) -> Record:
 
 
 def _seat(trace: vf.Trace) -> Seat:
-    """Who played: the harness, the model and its sampling."""
+    """Who played: the harness, if any did, the model and its sampling."""
     config = trace.agent.config
     sampling = config.sampling.model_dump(exclude_none=True) if config.sampling else {}
-    return Seat(f"verifiers/{config.harness.name}", config.model, sampling)
+    return Seat(f"verifiers/{config.harness.name}" if config.harness else "verifiers", config.model, sampling)
 
 
 def _played(trace: vf.Trace) -> Played:

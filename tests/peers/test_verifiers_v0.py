@@ -144,3 +144,7 @@ def test_settings_that_cannot_work_are_told(played: Played) -> None:
     )
     assert said["empty"].startswith("the split 'empty' has no task to play (0 are listed); name another split ")
     assert said["preset"].startswith("there is no preset 'nope', nor any other; ")
+    assert said["v1"] == (
+        "MISSING_EXTRA: the v1 of the verifiers that is installed is older than 0.4's; "
+        "install it by `pip install 'verifiers>=0.4'`, or use load_environment"
+    )

@@ -216,6 +216,12 @@ def test_a_void_rollout_can_be_retried(played: Played) -> None:
     assert {record["reward"] for record in records} == {None}
 
 
+def test_another_environment_can_play_the_tasks(played: Played) -> None:
+    """At once, without leaving a lease; a task without a model is valid if it can be graded."""
+    valid = {"a": True, "bad-grade": False}
+    assert played.report["foreign"] == {"env": "SingleAgentEnv", "ok": [True] * 8, "valid": valid, "held": 0}
+
+
 def test_a_trainer_is_served(played: Played) -> None:
     """Rollouts of tasks that come over the wire and go back as they came; a cancellation; a wrong configuration."""
     report = played.report["served"]

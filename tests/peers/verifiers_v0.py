@@ -17,6 +17,7 @@ from typing import Any
 import requests
 import verifiers as vf
 
+import miroir_verifiers
 from miroir.broker import shared
 from miroir.deadlines import Deadlines
 
@@ -96,6 +97,10 @@ def faults() -> dict[str, str]:
             vf.load_environment("miroir_verifiers", **options)
         except RuntimeError as error:
             said[name] = str(error)
+    try:
+        miroir_verifiers.MiroirTaskset  # noqa: B018
+    except ImportError as error:
+        said["v1"] = str(error)
     return said
 
 

@@ -232,6 +232,17 @@ async def retried() -> dict[str, Any]:
     return told(episode)
 
 
+async def foreign() -> dict[str, Any]:
+    """Rollouts of one task object in verifiers' own environment, and a check of tasks without a model."""
+    env = environment({**config(URLS, "train"), "id": "single-agent"})
+    async with env.serving():
+        tasks = {task.data.id: task for task in env.taskset}
+        slots = env.slots(tasks["a"], 8)
+        episodes = await asyncio.gather(*(env.run_slot(slot, context("say")) for slot in slots))
+        valid = {name: await tasks[name].validate(None) for name in ("a", "bad-grade")}
+    return {"env": type(env).__name__, "ok": [episode.ok for episode in episodes], "valid": valid, "held": held(URLS)}
+
+
 async def served() -> dict[str, Any]:
     """The way of prime-rl: a server, a client that sends tasks, a cancellation, a wrong configuration."""
     report: dict[str, Any] = {}
@@ -351,6 +362,7 @@ SCENES: dict[str, Callable[[], Awaitable[dict[str, Any]]]] = {
     "leasing": lambda: under(cancelled_while_leasing, [ALONE]),
     "limits": cut_by_limits,
     "retried": retried,
+    "foreign": foreign,
     "served": served,
     "evaluated": evaluated,
     "napping": napping,
