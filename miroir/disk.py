@@ -11,9 +11,14 @@ from pathlib import Path
 def replace_file(path: str | os.PathLike[str], pieces: Iterable[bytes], *, durable: bool = True) -> None:
     """Write the pieces beside `path`, then put them in its place; until then and on any error the old file stays whole.
 
-    A symbolic link stays one, and what it names is replaced. `durable` waits for the disk. Raises OSError.
+    A symbolic link stays one, and what it names is replaced; a device or a pipe is written to. `durable` waits for the
+    disk. Raises OSError.
     """
     target = Path(os.path.realpath(path))
+    if target.exists() and not target.is_file():
+        with target.open("wb") as file:
+            file.writelines(pieces)
+        return
     temporary = target.with_name(f".{target.name}.{os.getpid()}.{threading.get_ident()}")
     try:
         with temporary.open("xb") as file:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -56,3 +58,17 @@ def test_a_folder_that_is_none_is_refused(tmp_path: Path) -> None:
 
     with pytest.raises(NotADirectoryError):
         sync_folder(tmp_path / "file")
+
+
+def test_a_pipe_is_written_to(tmp_path: Path) -> None:
+    """What is no file is not replaced by one: a device would be gone for the whole machine."""
+    path, read = tmp_path / "pipe", []
+    os.mkfifo(path)
+    reader = threading.Thread(target=lambda: read.append(path.read_bytes()))
+    reader.start()
+    replace_file(path, [b"new", b" content"])
+    reader.join(10)
+
+    assert read == [b"new content"]
+    assert path.is_fifo()
+    assert list(tmp_path.iterdir()) == [path]
