@@ -25,6 +25,7 @@ from miroir.calibrate import (
     entry,
     markdown,
     named,
+    parse_gate,
     read_calibration,
     run_calibrate,
     suite_lines,
@@ -676,3 +677,58 @@ def test_a_report_is_filled_on_the_way(airline: Path) -> None:
     report = Report()
     calibrate(airline, "m", report=report)
     assert str(report) == "200 records of 1 file"
+
+
+@pytest.mark.parametrize("reward", [1e200, -1e308, float("nan")])
+def test_rewards_beyond_all_measure_are_refused(reward: float) -> None:
+    """Their mean and variance are no numbers; the message names the task."""
+    with pytest.raises(RecordError, match=r"rewards of a are beyond 1e\+100; mend the grader, or leave those records"):
+        tally([record("a", 1.0), record("a", reward, 1), record("b", 1.0)])
+
+
+def test_odd_numbers_and_names_of_a_record_are_as_if_missing() -> None:
+    """Seconds, steps and tokens beyond the floats, and an agent whose name is no text, stop no calibration."""
+    odd = {"timings": {"episode_s": 10**400}, "diagnostics": {"steps": 10**400}, "usage": {"prompt_tokens": 10**400}}
+    rows = [record("a", 1.0, number, agent={"name": ["x"], "model": {}}, **odd) for number in range(2)]
+    one = tally(rows)["a"]
+
+    assert (one.agent, one.seconds, one.steps, one.tokens) == ((None, None), [], [], [])
+
+
+def test_a_record_whose_episode_id_is_no_text_is_disputed_by_no_note(tmp_path: Path) -> None:
+    """Notes are on episodes, which have ids."""
+    rows = [record("a", 1.0, number, episode_id=["a"]) for number in range(2)]
+    note = {"schema": 1, "episode_id": "a-0", "record_sha256": "x", "at": "2026-01-01T00:00:00Z", "reviewer": "r"}
+    append_note(tmp_path / "notes", {**note, "labels": [], "grade_right": False, "step": None, "text": ""})
+
+    assert calibrate_records(rows, notes=tmp_path / "notes")["counts"]["disputed"] == 0
+
+
+@pytest.mark.parametrize("bound", ["nan", "inf", "-inf", "", "much"])
+def test_a_gate_without_a_number_is_refused(bound: str) -> None:
+    """No gate can pass because nothing is under its bound."""
+    with pytest.raises(InvalidArgument, match=f"a gate is .* such as pass@1=0.4, not 'pass@1={bound}'"):
+        parse_gate(f"pass@1={bound}")
+
+
+def test_a_trace_file_is_not_written_over(tmp_path: Path) -> None:
+    """Not by another name of it either; its records are still there."""
+    traces, link = tmp_path / "traces.jsonl", tmp_path / "link.json"
+    traces.write_text("".join(json.dumps(row) + "\n" for row in rollouts("a", [0, 1])))
+    link.symlink_to(traces)
+    before = traces.read_bytes()
+    for out in (traces, link):
+        with pytest.raises(InvalidArgument, match=f"{out} is one of the trace files; name another file"):
+            run_calibrate(traces, "m", out)
+
+    assert traces.read_bytes() == before
+
+
+@pytest.mark.parametrize("mean", [float("nan"), 10**400, 1e308, "0.5", True])
+def test_a_comparison_needs_means_that_are_numbers(tmp_path: Path, mean: Any) -> None:
+    """Another calibration's mean that no difference can be taken of is refused by task."""
+    document = calibrate_records(rollouts("a", [0, 1]))
+    path = tmp_path / "other.json"
+    path.write_text(json.dumps({"tasks": {"a": {**document["tasks"]["a"], "reward_mean": mean}}}))
+    with pytest.raises(RecordError, match="lacks reward_mean for a; calibrate those rollouts again"):
+        compare(document["tasks"], path)

@@ -11,6 +11,7 @@ from ..stats import mcnemar, paired
 from .entries import SAME
 from .file import read_calibration
 from .names import named
+from .tallies import LARGEST
 
 Entries = Mapping[str, Mapping[str, Any]]
 
@@ -27,7 +28,7 @@ def compare(entries: Entries, path: str | os.PathLike[str]) -> dict[str, Any]:
     stale = [task_id for task_id in shared if entries[task_id]["task_hash"] != others[task_id]["task_hash"]]
     if stale:
         raise RecordError(f"{path} is of another version (task_hash) of {named(stale)}; compare runs of the same tasks")
-    bare = [task_id for task_id in shared if not isinstance(others[task_id].get("reward_mean", ""), int | float | None)]
+    bare = [task_id for task_id in shared if not _is_mean(others[task_id].get("reward_mean", ""))]
     if bare:
         raise RecordError(f"{path} lacks reward_mean for {named(bare)}; calibrate those rollouts again")
     graded = [
@@ -57,6 +58,10 @@ def _compared(entries: Entries, others: Entries, graded: Sequence[str], path: st
         "regressions": worse,
         "improvements": better,
     }
+
+
+def _is_mean(value: Any) -> bool:
+    return value is None or (type(value) in (int, float) and abs(value) <= LARGEST)
 
 
 def comparison_lines(compared: Mapping[str, Any]) -> str:

@@ -27,6 +27,10 @@ class Disputes:
 
     def _trusts(self, record: Mapping[str, Any]) -> bool:
         episode_id = record.get("episode_id")
-        wrong = episode_id in self._episodes and (episode_id, record_sha256(record)) in self._wrong
+        wrong = (
+            isinstance(episode_id, str)
+            and episode_id in self._episodes
+            and (episode_id, record_sha256(record)) in self._wrong
+        )
         self.count += wrong
         return not wrong

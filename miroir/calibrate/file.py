@@ -22,8 +22,11 @@ T = TypeVar("T", bound=Mapping[str, Any])
 def write_calibration(document: Mapping[str, Any], out: str | os.PathLike[str]) -> None:
     """Write the document to `out` in one step that leaves the old file whole until then; RecordError where it cannot.
 
-    The folders of `out` are created. JSON, indented by 2, with a final newline.
+    The folders of `out` are created. JSON, indented by 2, with a final newline. A trace file is never written over.
     """
+    real = os.path.realpath(out)
+    if any(os.path.realpath(one["path"]) == real for one in document.get("inputs", ())):
+        raise InvalidArgument(f"{out} is one of the trace files; name another file for the calibration")
     try:
         Path(out).parent.mkdir(parents=True, exist_ok=True)
         replace_file(out, [json.dumps(document, indent=2, allow_nan=False).encode(), b"\n"])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -12,11 +13,14 @@ Gate = tuple[str, float]  # the number's name, such as pass@1, and its bound
 
 def parse_gate(text: str) -> Gate:
     """A gate in words, such as pass@1=0.4; InvalidArgument where it is none."""
-    name, equals, bound = text.partition("=")
+    name, _, written = text.partition("=")
     try:
-        return (name, float(bound)) if equals else _refuse(text)
+        bound = float(written)
     except ValueError:
-        return _refuse(text)
+        bound = math.nan
+    if not math.isfinite(bound):  # against NaN, which nothing is under, no gate would fail
+        raise InvalidArgument(f"a gate is a number's name and its bound, such as pass@1=0.4, not {text!r}")
+    return name, bound
 
 
 def failures(document: Mapping[str, Any], gates: Sequence[Gate]) -> list[str]:
@@ -33,7 +37,3 @@ def failures(document: Mapping[str, Any], gates: Sequence[Gate]) -> list[str]:
         if low < bound:
             failed.append(f"{name} is only sure to be at least {low:.3f}, under {bound:g}")
     return failed
-
-
-def _refuse(text: str) -> Gate:
-    raise InvalidArgument(f"a gate is a number's name and its bound, such as pass@1=0.4, not {text!r}")

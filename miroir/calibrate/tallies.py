@@ -13,6 +13,7 @@ from .names import named
 
 KEYS = ("task_id", "reward", "metadata.task_hash", "metadata.success", "metadata.harm")
 LATEST = "latest"
+LARGEST = 1e100  # numbers beyond it are none of a rollout's, and their squares no floats
 
 Agent = tuple[str | None, str | None]  # name and model
 
@@ -93,6 +94,7 @@ def tally(
             f"none of {others.total():,} records is of that agent and model; they are of {_counted(others)}"
         )
     _refuse_mixed_agents(agents)
+    _refuse_boundless(found)
     _refuse_unknown(versions, found)
     tallies = {task_id: _one_version(list(tallies.values()), versions) for task_id, tallies in found.items()}
     _refuse_mixed_versions({task_id: found[task_id] for task_id, chosen in tallies.items() if chosen is None})
@@ -140,6 +142,19 @@ def _counted(agents: Counter[Agent]) -> str:
     )
 
 
+def _refuse_boundless(found: Mapping[str, Mapping[str, Tally]]) -> None:
+    """RecordError for rewards of which no mean or variance is a float; NaN is one of them."""
+    beyond = [
+        task_id
+        for task_id, tallies in found.items()
+        if not all(abs(reward) <= LARGEST for tally in tallies.values() for reward in tally.rewards)
+    ]
+    if beyond:
+        raise RecordError(
+            f"rewards of {named(beyond)} are beyond {LARGEST:g}; mend the grader, or leave those records out"
+        )
+
+
 def _refuse_unknown(versions: Collection[str], found: Mapping[str, Mapping[str, Tally]]) -> None:
     hashes = {task_hash for tallies in found.values() for task_hash in tallies}
     unknown = sorted(set(versions) - hashes - {LATEST})
@@ -160,10 +175,12 @@ def _refuse_mixed_versions(mixed: Mapping[str, Mapping[str, Tally]]) -> None:
 def agent_of(record: Mapping[str, Any]) -> Agent:
     """Who played, by name and model, as far as the record says."""
     agent = record.get("agent")
-    return (agent.get("name"), agent.get("model")) if isinstance(agent, Mapping) else (None, None)
+    return _part(agent, "name", str), _part(agent, "model", str)
 
 
 def _part(section: Any, name: str, *types: type) -> Any:
-    """A part of one of the record's sections; None where either is missing or of another type."""
+    """A part of one of the record's sections; None where either is missing, of another type, or beyond `LARGEST`."""
     value = section.get(name) if type(section) is dict else None
-    return value if type(value) in types else None
+    if type(value) not in types or (isinstance(value, int | float) and not abs(value) <= LARGEST):
+        return None
+    return value
