@@ -557,3 +557,24 @@ def test_the_stream_is_lazy(write: Callable[..., Path]) -> None:
     assert next(stream)["episode_id"] == "a"
     with pytest.raises(RecordError):
         next(stream)
+
+
+def test_a_name_that_is_none_is_refused(tmp_path: Path) -> None:
+    """With the system's reason, and cut to a length that fits a line."""
+    with pytest.raises(RecordError, match=r"a{200} cannot be read: File name too long; name a readable file"):
+        ids("a" * 5000)
+
+
+def test_a_folder_below_that_cannot_be_read_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its records would else be missing from every number, with no word of it."""
+    (tmp_path / "locked").mkdir()
+    scandir = os.scandir
+
+    def refusing(path: Any) -> Any:
+        if str(path).endswith("locked"):
+            raise PermissionError(13, "Permission denied", str(path))
+        return scandir(path)
+
+    monkeypatch.setattr(os, "scandir", refusing)
+    with pytest.raises(RecordError, match="locked cannot be read: Permission denied; name a readable file"):
+        ids(tmp_path)

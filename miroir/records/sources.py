@@ -22,6 +22,7 @@ SUFFIXES = (".jsonl", ".jsonl.gz", ".jsonl.zst")
 STDIN = "-"
 MAX_LINE = 256 * 1024 * 1024  # bytes
 _BUFFER = 1 << 20
+_SHOWN = 200  # characters of a name that may be none
 _HALF_A_MAGIC_NUMBER = f"Not a gzipped file ({bytes([0x1F])!r})"
 _ZSTD_BLOCK = 1 << 13  # small, because one call decompresses all of it
 
@@ -159,10 +160,14 @@ def _found(name: str | os.PathLike[str] | Source, suffixes: tuple[str, ...]) -> 
 
 
 def _expand(name: str, suffixes: tuple[str, ...]) -> list[str]:
-    if Path(name).is_dir():
-        return sorted(_below(Path(name), suffixes))
-    if name == STDIN or Path(name).exists():
-        return [name]
+    try:
+        if Path(name).is_dir():
+            return sorted(_below(Path(name), suffixes))
+        if name == STDIN or Path(name).exists():
+            return [name]
+    except OSError as error:  # a folder that may not be entered, or a name that is none
+        where = (error.filename or name)[:_SHOWN]
+        raise RecordError(f"{where} cannot be read: {error.strerror}; name a readable file") from error
     matches = sorted(glob.glob(name, recursive=True))  # noqa: PTH207 - a Path takes no absolute pattern
     if not matches:
         raise RecordError(f"{name} does not exist, and as a pattern it matches nothing; name trace files or a folder")
@@ -171,12 +176,16 @@ def _expand(name: str, suffixes: tuple[str, ...]) -> list[str]:
 
 def _below(folder: Path, suffixes: tuple[str, ...]) -> Iterator[str]:
     entered = set()
-    for parent, below, files in os.walk(folder, followlinks=True):
+    for parent, below, files in os.walk(folder, followlinks=True, onerror=_unread):
         if os.path.realpath(parent) in entered:  # a link back up
             below.clear()
             continue
         entered.add(os.path.realpath(parent))
         yield from (str(Path(parent) / file) for file in files if file.endswith(suffixes))
+
+
+def _unread(error: OSError) -> None:
+    raise error  # os.walk would pass over the records of a folder that it cannot read
 
 
 def _source(name: str) -> Source:
