@@ -197,7 +197,7 @@ def encode(frame: Any) -> str:
 
 
 def decode(data: str | bytes) -> dict[str, Any]:
-    """The frame in `data`; ValueError when it is not a JSON object. NaN and Infinity, which JSON lacks, read as null."""
+    """The frame in `data`; ValueError when it is not a JSON object. NaN and Infinity, no JSON, read as null."""
     frame = _DECODER.decode(data if isinstance(data, str) else data.decode())
     if not isinstance(frame, dict):
         raise ValueError(f"a frame must be a JSON object, not {type(frame).__name__}")  # noqa: TRY004

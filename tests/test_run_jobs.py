@@ -221,3 +221,37 @@ def test_a_field_that_a_task_lacks_is_named() -> None:
     """Before anything is played."""
     with pytest.raises(InvalidArgument, match="task t0 has no field 'level'; it has id, task_hash, instruction"):
         with_options(TASKS, {"level": "level"})
+
+
+@pytest.mark.parametrize(
+    "odd",
+    [
+        {"trial": [0]},
+        {"surface": {}},
+        {"agent": {"name": ["m:f"], "model": {}}},
+        {"metadata": {"task_hash": []}, "task": None},
+        {"max_seconds": [1]},
+        {"task_id": {"a": 1}},
+    ],
+)
+def test_a_record_of_odd_types_is_of_no_rollout_here(odd: dict[str, Any]) -> None:
+    """It is another tool's, and stops no run in its folder."""
+    assert left([{**record(TASKS[0]), **odd}]) == [("t0", 0, 0), ("t1", 0, 0)]
+
+
+@pytest.mark.parametrize(
+    ("field", "value", "must"),
+    [
+        ("tools", 5, "a list"),
+        ("persona", "Bob", "an object"),
+        ("max_steps", "ten", "a whole number"),
+        ("coworkers", "ann", "a list"),
+        ("split", 3, "text"),
+    ],
+)
+def test_refuses_a_task_whose_fields_cannot_be_played_by(field: str, value: Any, must: str) -> None:
+    """Before the first episode, not in the middle of it; null is as good as missing."""
+    with pytest.raises(InvalidArgument, match=f"the {field} of task 0 of task is {value!r}; it must be {must}"):
+        completed([{"id": "a", field: value}])
+
+    assert completed([{"id": "a", field: None}])[0]["id"] == "a"

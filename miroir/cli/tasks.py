@@ -23,11 +23,12 @@ def command(args: argparse.Namespace) -> int:
     """Print the tasks."""
     from .. import catalog
     from ..rest import secret_from
+    from ..run.jobs import completed
     from ..urls import Source, from_words
 
     token = secret_from(args.token_env)
     url = catalog.first_alive(Source.of(from_words(args.urls)).read(), token, wait_s=args.wait)
-    tasks = catalog.tasks(url, args.split, token)
+    tasks = completed(catalog.tasks(url, args.split, token), args.split)
     if args.json:
         for task in tasks:
             print(json.dumps(task, ensure_ascii=False))

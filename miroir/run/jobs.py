@@ -8,6 +8,7 @@ import os
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
+from types import UnionType
 from typing import Any, NamedTuple, cast
 
 from ..agents import Agent
@@ -16,6 +17,17 @@ from ..errors import InvalidArgument
 from ..wire import Task, digest
 
 _OF_THE_RUN = frozenset({"task_id", "episode_id", "max_seconds", "coworkers", "surface"})  # no option of a task's own
+
+_FIELDS: Mapping[str, tuple[type | UnionType, str]] = {
+    "id": (str, "text"),
+    "task_hash": (str, "text"),
+    "instruction": (str, "text"),
+    "split": (str | None, "text"),
+    "persona": (dict | None, "an object"),
+    "coworkers": (list | None, "a list"),
+    "max_steps": (int | None, "a whole number"),
+    "tools": (list | None, "a list"),
+}
 
 
 class Job(NamedTuple):
@@ -48,7 +60,7 @@ def done_key(task: Task, trial: int, surface: str | None, max_seconds: int | Non
 def record_key(record: Mapping[str, Any]) -> Done:
     """The key of a rollout that was played; a task that was listed without a hash has the one it was given then."""
     agent, task, metadata = (_object(record.get(name)) for name in ("agent", "task", "metadata"))
-    return Done(
+    parts = (
         record.get("task_id", ""),
         task.get("task_hash") or metadata.get("task_hash", ""),
         record.get("trial", 0),
@@ -58,6 +70,7 @@ def record_key(record: Mapping[str, Any]) -> Done:
         agent.get("model"),
         _canonical(agent.get("given", agent.get("params") or {})),
     )
+    return Done._make(_canonical(part) if isinstance(part, list | dict) else part for part in parts)
 
 
 def rollouts(tasks: Iterable[Task], k: int, shard: tuple[int, int] | None = None) -> list[tuple[Task, int]]:
@@ -119,9 +132,12 @@ def completed(rows: Sequence[Mapping[str, Any]], split: str = "task") -> list[Ta
     tasks = []
     for index, row in enumerate(rows):
         task = {"id": f"{split}-{index}", "task_hash": digest(row), "instruction": "", **row}
-        wrong = [name for name in ("id", "task_hash", "instruction") if not isinstance(task[name], str)]
+        wrong = [name for name, (kind, _) in _FIELDS.items() if not isinstance(task.get(name), kind)]
         if wrong:
-            raise InvalidArgument(f"the {wrong[0]} of task {index} of {split} is {task[wrong[0]]!r}; it must be text")
+            must = _FIELDS[wrong[0]][1]
+            raise InvalidArgument(
+                f"the {wrong[0]} of task {index} of {split} is {task[wrong[0]]!r:.100}; it must be {must}"
+            )
         tasks.append(cast("Task", task))
     twice = [task_id for task_id, count in Counter(task["id"] for task in tasks).items() if count > 1]
     if twice:
