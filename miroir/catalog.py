@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import math
 import random
 import time
 from collections.abc import Iterator, Mapping, Sequence
@@ -41,6 +42,8 @@ def answering(urls: Sequence[str], token: str | None = None) -> str:
 
 def first_alive(urls: Sequence[str], token: str | None = None, *, wait_s: float = 10.0) -> str:
     """The base URL of a container that is alive, leased or not; ConnectionFailed when none is for `wait_s` seconds."""
+    if math.isnan(wait_s):
+        raise InvalidArgument("the wait is no number of seconds; give one, such as 10")
     deadline = time.monotonic() + wait_s
     prober = Prober(token)
     order = random.sample(list(urls), len(urls))
@@ -144,7 +147,7 @@ def instructions(task: Mapping[str, Any], *, submit: bool = True) -> str:
     about: list[str] = []
     if persona.get("description"):
         name = persona.get("name")
-        about.append(f"You act as {f'{name}, ' if name else ''}{persona['description'].rstrip('. ')}.")
+        about.append(f"You act as {f'{name}, ' if name else ''}{str(persona['description']).rstrip('. ')}.")
     if task.get("max_steps"):
         about.append(f"You have {task['max_steps']} tool calls.")
     if submit:

@@ -23,7 +23,7 @@ from websockets.sync.client import ClientConnection, connect
 
 from . import wire
 from .errors import InvalidArgument
-from .rest import is_private, reason
+from .rest import bearer, is_private, reason
 
 HANDSHAKE_TIMEOUT_S = 30.0
 PING_INTERVAL_S = 20.0
@@ -200,9 +200,7 @@ def open_transport(
 
     `on_dial` is given the TCP socket before the handshake: shutting it down from another thread ends the attempt.
     """
-    headers = {}
-    if token:
-        headers["Authorization"] = f"Bearer {token}"
+    headers = bearer(token)
     if waiting:
         headers[wire.WAITING_HEADER] = waiting
     deadline = time.monotonic() + timeout_s

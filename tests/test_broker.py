@@ -1021,3 +1021,16 @@ def until(condition: Callable[[], object], seconds: float = 10.0) -> None:
 
 def _interrupt(*_: object) -> None:
     raise KeyboardInterrupt
+
+
+@pytest.mark.parametrize("token", ["two\nlines", "caf\u00e9"])
+@pytest.mark.parametrize("scheme", ["http", "https"])
+def test_a_token_that_no_header_can_hold(opened: Opened, scheme: str, token: str) -> None:
+    """It is refused at once and not shown, whichever way the containers are asked."""
+    broker = opened([f"{scheme}://127.0.0.1:9"], token)
+    with pytest.raises(InvalidArgument) as caught:
+        broker.lease(timeout_s=5)
+
+    assert str(caught.value) == (
+        "INVALID_ARGUMENT: the token holds a line break or another character that no header can; check its source"
+    )

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from datetime import UTC, date, datetime
 
+import pytest
 from fakefleet import FakeFleet
 
 from miroir import catalog, prompt
 from miroir.catalog import opening
+from miroir.errors import InvalidArgument
 
 TASK = {"id": "a", "task_hash": "h", "instruction": "Do it.", "persona": {"name": "Ann", "description": "a clerk"}}
 SUBMIT = [{"name": "submit", "description": "", "inputSchema": {}}]
@@ -49,3 +51,9 @@ def test_the_room_of_a_fleet_is_counted() -> None:
     """Healthy containers count with all their sessions, leased or not; others do not."""
     with FakeFleet("free", "held", "down", slots=2) as fleet:
         assert catalog.capacity(fleet.urls) == 4
+
+
+def test_a_wait_that_is_no_number_is_refused() -> None:
+    """It would never be over."""
+    with pytest.raises(InvalidArgument, match="the wait is no number of seconds; give one, such as 10"):
+        catalog.first_alive(["http://127.0.0.1:9"], wait_s=float("nan"))

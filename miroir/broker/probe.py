@@ -52,8 +52,7 @@ class Prober:
     def __init__(
         self, token: str | None = None, *, waiting: str | None = None, timeout_s: float = rest.HEALTH_TIMEOUT_S
     ) -> None:
-        self._headers = {wire.WAITING_HEADER: waiting} if waiting else {}
-        self._token = token
+        self._headers = {**({wire.WAITING_HEADER: waiting} if waiting else {}), **rest.bearer(token)}
         self._timeout_s = timeout_s
         self._selector = selectors.DefaultSelector()
         self._bell, self._rope = socket.socketpair()
@@ -126,8 +125,6 @@ class Prober:
     def _request(self, url: str) -> bytes:
         parts = urlsplit(url)
         lines = [f"GET {parts.path.removesuffix('/')}/health HTTP/1.1", f"Host: {parts.netloc}", "Connection: close"]
-        if self._token:
-            lines.append(f"Authorization: Bearer {self._token}")
         lines += [f"{name}: {value}" for name, value in self._headers.items()]
         return "\r\n".join([*lines, "", ""]).encode()
 
@@ -209,7 +206,6 @@ class Prober:
             status, _, content = rest.fetch(
                 "GET",
                 f"{url.removesuffix('/')}/health",
-                token=self._token,
                 headers=self._headers,
                 timeout_s=self._timeout_s,
             )
