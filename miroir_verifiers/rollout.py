@@ -22,17 +22,12 @@ from miroir.wire import Record, Step, Task, Tool
 from .offers import setting
 from .settings import Settings
 
-VOID = "VOID"
-
 
 class Voided(MiroirError):
     """An episode that could not be graded; its text begins with VOID. It is no reward of 0."""
 
     def __init__(self, why: str) -> None:
-        super().__init__(VOID, why)
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return type(self), (self.message,)
+        super().__init__("VOID", why)
 
 
 @dataclass(frozen=True)
@@ -80,6 +75,27 @@ class Rollout:
     def record(self) -> Record | None:
         """The episode's record, once it is concluded."""
         return self._record
+
+    @property
+    def info(self) -> dict[str, Any]:
+        """What is told of the episode beside its reward: where to find its record, and what was checked in it."""
+        record = self._record
+        if record is None:
+            return {"task_id": self.task["id"], "task_hash": self.task["task_hash"]}
+        metadata, env = record["metadata"], record["env"]
+        return {
+            "task_id": record["task_id"],
+            "task_hash": metadata["task_hash"],
+            "episode_id": record["episode_id"],
+            "url": record["container"],
+            "versions": {"miroir": importlib.metadata.version("miroir"), str(env.get("name")): env.get("version")},
+            "ended_by": metadata["ended_by"],
+            "void_reason": metadata["void_reason"],
+            "success": metadata["success"],
+            "checks": metadata["checks"],
+            "harms": metadata["harms"],
+            "timings": record["timings"],
+        }
 
     def begin(self) -> None:
         """Lease a container, however long that takes while any lives, and reset it.
@@ -198,27 +214,6 @@ class Rollout:
 
     def _stopped(self) -> Voided:
         return Voided("the rollout was stopped before its episode could be graded; give it more time, or run it again")
-
-    @property
-    def info(self) -> dict[str, Any]:
-        """What is told of the episode beside its reward: where to find its record, and what was checked in it."""
-        record = self._record
-        if record is None:
-            return {"task_id": self.task["id"], "task_hash": self.task["task_hash"]}
-        metadata = record["metadata"]
-        return {
-            "task_id": record["task_id"],
-            "task_hash": metadata["task_hash"],
-            "episode_id": record["episode_id"],
-            "url": record["container"],
-            "versions": {"miroir": importlib.metadata.version("miroir"), **record["env"]},
-            "ended_by": metadata["ended_by"],
-            "void_reason": metadata["void_reason"],
-            "success": metadata["success"],
-            "checks": metadata["checks"],
-            "harms": metadata["harms"],
-            "timings": record["timings"],
-        }
 
 
 def _halted_in_a_call() -> StepTimeout:

@@ -107,10 +107,19 @@ class MiroirMultiTurnEnv(vf.MultiTurnEnv):
         if failure is not None:
             rollout.fail(ModelError(f"{type(failure).__name__}: {failure.__cause__ or failure}"))
         try:
-            record = await _made(state, lambda: rollout.conclude(seat, _played(state)))
+            record = await _made(state, lambda: rollout.conclude(seat, self._played(state)))
             state[_SCORES] = await _made(state, lambda: {name: score(record) for name, score in self._scores.items()})
         except vf.InfraError as error:
             state["error"] = failure or error
+
+    def _played(self, state: vf.State) -> Played:
+        """What was said in the rollout, and the tokens that it cost."""
+        said = [message for step in state["trajectory"][-1:] for message in (*step["prompt"], *step["completion"])]
+        said += state.get("final_env_response") or []
+        counted = self.get_state_usage(state) or {}
+        names = {"input_tokens": "prompt_tokens", "output_tokens": "completion_tokens"}
+        usage = {name: int(counted[key]) for key, name in names.items() if key in counted}
+        return {"messages": conversation.messages(said), "usage": usage, "params": {}}
 
 
 async def _made(state: vf.State, call: Callable[[], T]) -> T:
@@ -124,13 +133,6 @@ async def _made(state: vf.State, call: Callable[[], T]) -> T:
         raise vf.InfraError(str(fault)) from error
     finally:
         state["info"]["miroir"] = rollout.info
-
-
-def _played(state: vf.State) -> Played:
-    """What was said in the rollout."""
-    said = [message for step in state["trajectory"][-1:] for message in (*step["prompt"], *step["completion"])]
-    said += state.get("final_env_response") or []
-    return {"messages": conversation.messages(said), "usage": {}, "params": {}}
 
 
 def _metric(name: str) -> Measure:

@@ -82,7 +82,7 @@ def script(body: dict[str, Any]) -> Reply:
     if model == "slow":
         sleep(LONG_S)
     if model in ("friend", "talk"):
-        return Reply({**answer("Yes."), "created": 0})
+        return Reply(answer("Yes."))
     if model == "down":
         return Reply({"error": {"message": "no model today"}}, 500)
     calls = {
@@ -92,7 +92,7 @@ def script(body: dict[str, Any]) -> Reply:
     }
     first = calls.get(model, ("say", {"text": "hi"}))
     call = first if turns == 0 or model == "waste" else ("submit", {})
-    return Reply({**answer(calls=[call]), "created": 0})  # which OpenAI's client wants
+    return Reply(answer(calls=[call]))
 
 
 @contextlib.contextmanager

@@ -103,6 +103,7 @@ def test_a_model_plays_by_tool_calls(played: Played) -> None:
     assert json.dumps(tricky["parameters"]) == json.dumps(TRICKY)
     records = list(load([played.folder / "records"]))
     assert [message["role"] for message in records[0]["messages"]] == ["user", "assistant", "tool", "assistant", "tool"]
+    assert records[0]["usage"] == {"prompt_tokens": 20, "completion_tokens": 10}
     assert records[0]["agent"] == {"name": "verifiers", "model": "say", "params": {"temperature": 0.5}}
 
 

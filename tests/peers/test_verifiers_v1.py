@@ -8,6 +8,7 @@ import subprocess
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -106,7 +107,7 @@ def test_an_evaluation_by_the_command_line(peer: Peer, tmp_path: Path, monkeypat
         record = records[told["episode_id"]]
         assert trace["rewards"] == {"miroir": {"score": record["reward"], "weight": 1.0}}
         assert {"success": 0.0, "harm": 0.0, **record["diagnostics"]}.items() <= trace["metrics"].items()
-        assert told["versions"] == {"miroir": told["versions"]["miroir"], "name": "office", "version": "1"}
+        assert told["versions"] == {"miroir": version("miroir"), "office": "1"}
         assert (told["url"], told["checks"]) == (record["container"], record["metadata"]["checks"])
         assert trace["task"]["key"] == record["task_id"] == told["task_id"]
         assert [message["role"] for message in record["messages"]] == ["user", "assistant", "tool", "assistant"]
