@@ -643,6 +643,34 @@ class TestFairness:
             assert broker.stats()["handovers"] > 50
             assert fleet.count("handshake") < 10
 
+    def test_interrupted_while_asking_whether_others_wait(self, opened: Opened) -> None:
+        """Ctrl-C in the few seconds in which a container may be silent: it is given back, and the waiter gets it."""
+        with FakeFleet("free") as fleet:
+            broker = opened(fleet.urls, chain_handovers=0, chain_s=0.0)
+            held = broker.lease()
+            got: list[Lease] = []
+            waiting = threading.Thread(target=lambda: got.append(broker.lease(timeout_s=10)))
+            waiting.start()
+            while broker.stats()["requests_waiting"] == 0:
+                time.sleep(0.005)
+            fleet[0].reply = lambda _: []
+            previous = signal.signal(signal.SIGALRM, _interrupt)
+            signal.setitimer(signal.ITIMER_REAL, 0.2)
+            try:
+                with pytest.raises(KeyboardInterrupt):
+                    release(held)
+            finally:
+                signal.signal(signal.SIGALRM, previous)
+                fleet[0].reply = None
+            waiting.join(10)
+
+            assert broker.stats()["urls"][fleet.urls[0]]["held"] == len(got) == 1
+
+            got.pop().release(reusable=False)
+
+            assert fleet.settled(0)
+            assert broker.stats()["urls"][fleet.urls[0]]["held"] == 0
+
 
 class TestLists:
     """URL files and names that change."""

@@ -129,3 +129,45 @@ def test_what_was_forgotten_is_taken_in_without_a_lock(desk: Desk) -> None:
         desk.dropped(URL)
 
     assert desk.stats()["urls"][URL]["held"] == 0
+
+
+def test_who_was_interrupted_as_he_joined_does_not_stand_in_line(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A place that nobody waits at would be given a session, and keep the broker's thread for ever."""
+
+    def interrupted(_: object) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr("miroir.broker.desk.Waiter", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            desk.join(wait_busy=True)
+    waiter = desk.join(wait_busy=True)
+
+    assert opening(desk) == [URL]
+    assert desk.waiting == 1
+    assert desk.opened(URL, OPEN, 0.01) is waiter
+
+
+def test_a_session_that_comes_for_nobody_is_closed(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where the one who stood first was interrupted as he joined, and the line was not looked at since."""
+    desk.join(wait_busy=True)
+    assert opening(desk) == [URL]
+    desk._waiters.clear()  # as an interrupt leaves it
+
+    assert desk.opened(URL, OPEN, 0.01) is None
+
+    desk.closed(URL)
+    desk.join(wait_busy=True)
+
+    assert desk.release(URL, reusable=True)[0] is Release.HAND_OVER
+
+
+def test_whose_session_was_lost_on_its_way_stands_in_line_again(desk: Desk) -> None:
+    """Whoever gave it was interrupted: the waiter would sleep for ever."""
+    waiter = desk.join(wait_busy=True)
+    opening(desk)
+    desk._schedule.opened(URL, Outcome.OPENED, time.monotonic())  # and nothing was done with its ticket
+    desk.closed(URL)
+
+    assert desk.plan(time.monotonic()).open == [URL]
+    assert desk.opened(URL, OPEN, 0.01) is waiter

@@ -344,6 +344,40 @@ class TestFinish:
         )
 
 
+def test_a_session_that_does_not_come_about_frees_its_container(
+    fleet: FakeFleet, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """At once, though whoever caught the error keeps it, and with it all that was being made."""
+
+    def interrupted(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("miroir.session.capability.capability", interrupted)
+    with Fleet(fleet.urls) as leasing, pytest.raises(KeyboardInterrupt) as kept:
+        leasing.lease(timeout_s=5)
+
+    assert fleet.settled(0)
+    assert leasing.stats()["urls"][fleet.urls[0]]["held"] == 0
+    assert kept.value.__traceback__ is not None
+
+
+def test_interrupted_as_it_is_closed(fleet: FakeFleet, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its container is free, though the session is kept and says that it is closed."""
+
+    def interrupted(_: object) -> None:
+        raise KeyboardInterrupt
+
+    with Fleet(fleet.urls) as leasing:
+        session = leasing.lease(timeout_s=5)
+        monkeypatch.setattr("miroir.session.dialogue.Dialogue.close", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            session.close()
+
+        assert session.closed
+        assert fleet.settled(0)
+        assert leasing.stats()["urls"][fleet.urls[0]]["held"] == 0
+
+
 class TestErrors:
     """Error frames and broken connections."""
 

@@ -18,10 +18,11 @@ from typing import Any
 from ..deadlines import Deadlines
 from ..errors import InvalidArgument, MiroirError, NoFreeContainer
 from ..schedule import Outcome, Release
+from ..transport import Transport
 from ..urls import Source, Urls
 from . import descriptors, handshake
 from .canceller import Canceller
-from .desk import Desk
+from .desk import Desk, Waiter
 from .lease import Lease
 from .probe import Prober
 
@@ -88,21 +89,27 @@ class Broker:
 
     def release(self, lease: Lease, *, reusable: bool, free: bool = True, fault: str = "") -> None:
         """Take a session back: hand its connection to the first waiter when it is `reusable`, else close it."""
-        transport = lease.transport
-        self._desk.returned(time.monotonic() - lease.since, good=free and not fault, lost=not transport.usable)
-        reusable = reusable and transport.usable and not fault
-        decision, waiter = self._desk.release(lease.url, reusable=reusable)
+        transport, decision, waiter = lease.transport, Release.CLOSE, None
+        try:
+            self._desk.returned(time.monotonic() - lease.since, good=free and not fault, lost=not transport.usable)
+            decision, waiter = self._decided(transport, reusable=reusable and transport.usable and not fault)
+            if waiter is None:
+                transport.close()
+        finally:  # also when the container is asked, or the connection closed, and the user has had enough
+            if waiter is not None:
+                waiter.give(Lease(self, transport))
+            else:
+                transport.abort("its lease is over")
+                self._desk.closed(lease.url, let_go=decision is Release.LET_GO, free=free, fault=fault)
+                self._wake()
+
+    def _decided(self, transport: Transport, *, reusable: bool) -> tuple[Release, Waiter | None]:
+        """What becomes of a session that is given back, and who gets it; its container is asked if need be."""
+        decision, waiter = self._desk.release(transport.url, reusable=reusable)
         if decision is Release.ASK:
             wanted_s = handshake.wanted(transport)
-            decision, waiter = self._desk.release(lease.url, reusable=transport.usable, wanted_s=wanted_s, asked=True)
-        if waiter is not None:
-            waiter.give(Lease(self, transport))
-            return
-        try:
-            transport.close()
-        finally:
-            self._desk.closed(lease.url, let_go=decision is Release.LET_GO, free=free, fault=fault)
-            self._wake()
+            return self._desk.release(transport.url, reusable=transport.usable, wanted_s=wanted_s, asked=True)
+        return decision, waiter
 
     def drop(self, lease: Lease) -> None:
         """Take back a session that nobody closed; called by finalizers, it takes no lock and does no handshake."""

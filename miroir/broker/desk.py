@@ -127,6 +127,7 @@ class Desk:
         """What is to be done now; whoever waits in vain is told so."""
         with self._lock:
             self._settle_dropped(now)
+            self._settle_strays(now)
             plan = self._schedule.plan(now)
             self._counts["probes_num"] += len(plan.probe)
             for ticket in self._schedule.hopeless(now):
@@ -165,14 +166,14 @@ class Desk:
             self._counts["capacity_refused"] += attempt.outcome is Outcome.BUSY
             self._counts["connections_errors"] += attempt.outcome not in (Outcome.OPENED, Outcome.BUSY)
             ticket = self._schedule.opened(url, attempt.outcome, now, reason=attempt.reason, count=attempt.count)
-            return self._waiters.pop(ticket) if ticket else None
+            return self._waiters.pop(ticket, None) if ticket else None
 
     def release(self, url: str, **how: Any) -> tuple[Release, Waiter | None]:
         """Decide what becomes of a session that is given back, as `Schedule.release` does."""
         with self._lock:
             decision, ticket = self._schedule.release(url, time.monotonic(), **how)
             self._counts["handovers"] += decision is Release.HAND_OVER
-            return decision, self._waiters.pop(ticket) if ticket else None
+            return decision, self._waiters.pop(ticket, None) if ticket else None
 
     def returned(self, usage_s: float, *, good: bool, lost: bool) -> None:
         """Count a session that is given back."""
@@ -215,6 +216,18 @@ class Desk:
                     for node in nodes
                 },
             }
+
+    def _settle_strays(self, now: float) -> None:
+        """Where an interrupt broke off a thread at the desk: let all in line wait, and all who wait be in line."""
+        if len(self._schedule.line) == len(self._waiters):
+            return
+        line = set(self._schedule.line)
+        for ticket in line - self._waiters.keys():
+            self._schedule.leave(ticket, now)
+        for ticket in self._waiters.keys() - line:
+            waiter = self._waiters.pop(ticket)
+            waiter.ticket = self._schedule.join(now, wait_busy=ticket.wait_busy)
+            self._waiters[waiter.ticket] = waiter
 
     def _settle_dropped(self, now: float) -> None:
         while self._dropped:

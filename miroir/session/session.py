@@ -47,9 +47,15 @@ class Session:
         self._closed = False
         self._dirty = False  # a world is or was in use, and may not be over
         self.env: Mapping[str, str] | None = None  # its name and version, where they are known to the user
-        self._server = capability.capability(lease.url, lease.giver.token, lease.transport.greeting)
-        self._keepalive = Keepalive(self._dialogue, self._deadlines.idle_s) if self._server.plain else None
+        self._keepalive: Keepalive | None = None
         self._forget()
+        try:
+            self._server = capability.capability(lease.url, lease.giver.token, lease.transport.greeting)
+            if self._server.plain:
+                self._keepalive = Keepalive(self._dialogue, self._deadlines.idle_s)
+        except BaseException:
+            self.close()
+            raise
 
     @classmethod
     def lease(
@@ -316,11 +322,14 @@ class Session:
             if self._closed:
                 return
             self._closed = True
-        if self._keepalive is not None:
-            self._keepalive.stop()
-        idle, sound = self._dialogue.close()
-        over = self.done or not self._dirty
-        self._lease.release(reusable=idle and sound and over, free=idle and sound, fault=fault)
+        try:
+            if self._keepalive is not None:
+                self._keepalive.stop()
+            idle, sound = self._dialogue.close()
+            over = self.done or not self._dirty
+            self._lease.release(reusable=idle and sound and over, free=idle and sound, fault=fault)
+        finally:
+            self._lease.forget()  # where an interrupt came between
 
     def __enter__(self) -> Self:
         return self
