@@ -309,6 +309,16 @@ def test_refuses_what_cannot_be_played(
     assert list(tmp_path.iterdir()) == []
 
 
+def test_refuses_an_agent_that_cannot_play(tmp_path: Path) -> None:
+    """A function or its name is no agent yet: what makes one of it is named before anything is asked."""
+    play: Any
+    for play, kind in ((print, "builtin_function_or_method"), ("module:play", "str")):
+        with pytest.raises(InvalidArgument, match=rf"the agent is a {kind}; pass load_agent\('module:function'\)"):
+            run(["http://127.0.0.1:9"], tmp_path / "traces", play)
+
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_refuses_a_folder_that_cannot_be_written(tmp_path: Path, urls: list[str]) -> None:
     """The folder is tried before anything is played."""
     (tmp_path / "file").touch()

@@ -64,6 +64,7 @@ def run(
     is pickled for them; the fleet's token is not, and is read there from the variable that `token_env` names.
     """
     token = _token(token, token_env, executor)
+    _check_agent(agent)
     _check(k, concurrency, retries, max_seconds, shard)
     folder = _writable(out)
     limits = deadlines or Deadlines()
@@ -90,6 +91,13 @@ def _token(token: str | None, token_env: str | None, executor: Executor | None) 
     if token is not None and (executor is not None or token_env is not None):
         raise InvalidArgument("the token travels to no worker; put it into a variable, and name that as token_env")
     return token if token_env is None else secret_from(token_env)
+
+
+def _check_agent(agent: object) -> None:
+    if not hasattr(agent, "play"):
+        raise InvalidArgument(
+            f"the agent is a {type(agent).__name__}; pass load_agent('module:function') of miroir.agents, or a ChatAgent"
+        )
 
 
 def _check(k: int, concurrency: int, retries: int, max_seconds: int | None, shard: tuple[int, int] | None) -> None:
