@@ -68,6 +68,7 @@ def played(peer: Peer, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pla
         program = [str(peer.commands / "python"), str(HERE / "verifiers_v1.py")]
         done = finished(peer, [*program, json.dumps(urls), model.base_url, str(folder)], SCENES_S)
         assert done.returncode == 0, done.stderr[-4000:]
+        assert "never retrieved" not in done.stderr
         yield Played(json.loads(done.stdout.splitlines()[-1]), folder, model.bodies)
 
 

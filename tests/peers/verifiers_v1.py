@@ -22,6 +22,7 @@ from verifiers.v1.cli.eval.runner import run_eval
 from verifiers.v1.clients import ModelContext
 from verifiers.v1.configs.cli.eval import EvalConfig
 from verifiers.v1.serve.client import EnvClient
+from verifiers.v1.serve.pool import env_config_data
 from verifiers.v1.serve.server import EnvServer
 
 from miroir import catalog
@@ -249,7 +250,8 @@ async def served() -> dict[str, Any]:
     good = vf.resolve_env_config(config(URLS))
     tasks = [task.data.model_dump() for task in vf.load_taskset(good.taskset)]
     for name, settings in {"good": good, "wrong": vf.resolve_env_config(config(["http://127.0.0.1:9"]))}.items():
-        server = EnvServer(settings, "tcp://127.0.0.1:0")
+        sent = env_config_data(settings)  # as it goes to the processes of a pool
+        server = EnvServer(vf.resolve_env_config(sent), "tcp://127.0.0.1:0")
         serving = asyncio.create_task(server.run())
         client = EnvClient(server.address)
         await client.wait_for_server_startup(interval=0.1)
