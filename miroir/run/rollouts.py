@@ -96,7 +96,7 @@ def _token(token: str | None, token_env: str | None, executor: Executor | None) 
 def _check_agent(agent: object) -> None:
     if not hasattr(agent, "play"):
         raise InvalidArgument(
-            f"the agent is a {type(agent).__name__}; pass load_agent('module:function') of miroir.agents, or a ChatAgent"
+            f"the agent is a {type(agent).__name__}; pass load_agent('module:function') or ChatAgent of miroir.agents"
         )
 
 
