@@ -23,7 +23,12 @@ COMMANDS = ("demo", "serve", "pool", "tasks", "run", "calibrate", "review", "der
 
 def parser() -> argparse.ArgumentParser:
     """The whole command line."""
-    top = argparse.ArgumentParser(prog="miroir", description="Lease environments, run episodes, read their records.")
+    top = argparse.ArgumentParser(
+        prog="miroir",
+        description="Lease environments, run episodes, read their records.",
+        epilog="`miroir COMMAND --help` tells its options. A command ends with 0 when all is well, 1 when its work found "
+        "failures, 2 when it could not work, 130 when interrupted.",
+    )
     top.add_argument("--version", action="version", version=f"miroir {version('miroir')}")
     subcommands = top.add_subparsers(dest="command", required=True, metavar="COMMAND")
     for name in COMMANDS:
