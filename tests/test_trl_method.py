@@ -64,6 +64,27 @@ def test_names_that_python_cannot_hold_are_shown_under_others() -> None:
     assert described(method)["user_id_"] == 'user id (sent as "user-id")'
 
 
+@pytest.mark.parametrize("name", ["नाम", "ชื่อ", "paral·lel"])
+def test_names_that_a_docstring_cannot_hold_are_shown_under_others(name: str) -> None:
+    """Python takes combining marks in a name; who reads the docstring takes letters, digits and underscores alone."""
+    made: list[Any] = []
+    method = bound(tool("t", "d", {name: {}}, (name,)), made)
+
+    [shown] = described(method)
+    method(**{shown: 1})
+
+    assert made == [("t", {name: 1})]
+    assert re.fullmatch(r"\w+", shown)
+
+
+def test_half_a_character_is_replaced() -> None:
+    """No tokenizer takes a lone surrogate."""
+    method = bound(tool("t", "Do \ud83d.", {"a": {"description": "smile \ud83d", "default": "\ude00"}}))
+
+    assert described(method) == {"a": 'smile ? (JSON schema: {"default":"?"})'}
+    assert inspect.getdoc(method).startswith("Do ?.")
+
+
 def test_what_a_signature_cannot_hold_is_said() -> None:
     """Bounds and nested properties stand in the argument's description, rules of the whole in the tool's."""
     count = {"type": "integer", "minimum": 1, "description": "how\n  many"}

@@ -104,6 +104,54 @@ def test_only_its_own_environments_are_rewarded(urls: list[str]) -> None:
         assert rewarded(spec, [environment(spec, "plain"), object()]) == [0.0, None]
 
 
+def test_the_environments_of_another_spec_are_its_own_to_reward(urls: list[str], tmp_path: Path) -> None:
+    """Two fleets in one training: each reward has a word, a metric and a record of its own episodes alone."""
+    logged: dict[str, float] = {}
+    with Spec(urls, tasks=["plain"], records=tmp_path) as spec, Spec(urls, tasks=["plain"]) as other:
+        envs = [environment(spec, "plain"), environment(other, "plain")]
+        envs[1].say()
+
+        assert rewarded(spec, envs, log_metric=logged.__setitem__) == [0.0, None]
+        assert rewarded(other, envs) == [None, 1.0]
+
+    assert (logged["void"], logged["success"]) == (0.0, 0.0)
+    assert len(list(load([tmp_path]))) == 1
+
+
+@pytest.mark.parametrize("rows", [1, 3])
+def test_each_row_needs_its_environment(urls: list[str], rows: int) -> None:
+    """A trainer would spread the one reward that there is over all rows."""
+    with Spec(urls, tasks=["plain"]) as spec:
+        envs = [environment(spec), environment(spec)]
+        said = f"there are {rows} prompts, {rows} completions and 2 environments; pass one of each a row"
+        with pytest.raises(InvalidArgument, match=said):
+            spec.reward([PROMPT] * rows, [DONE] * rows, environments=envs)
+
+
+def test_without_an_episode_nothing_is_void(urls: list[str]) -> None:
+    """A batch that played nothing here is no sign of a fleet that fails."""
+    logged: dict[str, float] = {}
+    with Spec(urls, tasks=["plain"], void_batches=1) as spec:
+        assert rewarded(spec, []) == []
+        assert rewarded(spec, [object(), environment(spec)], log_metric=logged.__setitem__) == [None, None]
+
+    assert logged == {}
+
+
+def test_what_a_model_wrote_wrongly_is_recorded_as_its_text(urls: list[str], tmp_path: Path) -> None:
+    """Arguments that no JSON object can hold end no training."""
+    made = [{"a": float("nan")}, [1], "a", {"a": "\ud83d"}]
+    calls = [{"type": "function", "function": {"name": "say", "arguments": one}} for one in made]
+    with Spec(urls, tasks=["plain"], records=tmp_path) as spec:
+        completion = [{"role": "assistant", "content": "", "tool_calls": calls}]
+        assert spec.reward([PROMPT], [completion], environments=[environment(spec, "plain")]) == [0.0]
+
+    [record] = load([tmp_path])
+    kept = record["messages"][-1]["tool_calls"]
+    assert [call["function"]["arguments"] for call in kept] == ['{"a": NaN}', "[1]", "a", {"a": "\ud83d"}]
+    assert [call.get("arguments_error", False) for call in kept] == [True, True, True, False]
+
+
 def test_a_trainer_without_environments_is_told_what_to_pass(urls: list[str]) -> None:
     """AsyncGRPOTrainer shows reward functions no environments."""
     with Spec(urls, tasks=["plain"]) as spec, pytest.raises(InvalidArgument, match="async_environment_factory"):

@@ -352,6 +352,18 @@ def test_an_unknown_task_is_an_error(made: Made, urls: list[str], task_id: Any) 
         environment(made(urls)).reset(task_id=task_id)
 
 
+def test_a_reset_that_is_refused_leaves_no_old_episode(made: Made, urls: list[str], tmp_path: Path) -> None:
+    """Its reward is not that of the episode before, which was graded and saved."""
+    env = environment(made(urls), "plain")
+    env.say()
+
+    with pytest.raises(InvalidArgument):
+        env.reset(task_id="elsewhere")
+
+    assert graded(env) == [None]
+    assert [record["reward"] for record in records(tmp_path)] == [1.0]
+
+
 def test_an_option_that_the_environment_refuses_is_an_error(made: Made, urls: list[str]) -> None:
     """What no container will ever take is raised, and leaves no lease."""
     task = {"id": "plain", "task_hash": "h", "instruction": "", "reset": {"colour": "red"}}
@@ -428,6 +440,28 @@ def test_a_long_answer_is_cut_visibly(made: Made, urls: list[str]) -> None:
     assert env.say(text="x" * 100) == '{"said":"xxxxxxxxxxx\n[91 more characters were cut]'
     assert clipped("short", 5) == "short"
     assert graded(env) == [1.0]
+
+
+class Cutting(Troubled):
+    """It cuts its answers wherever they are too long."""
+
+    def say(self):
+        self.said += 1
+        return "so glad \ud83d"
+
+
+def test_half_a_character_is_replaced(made: Made, tmp_path: Path) -> None:
+    """A tokenizer takes no lone surrogate, which servers make that cut their answers; the record keeps it."""
+    task = {"id": "plain", "instruction": "Smile \ud83d.", "reset": {"mood": "\ude00"}}
+    with served(Cutting) as urls:
+        spec = made(urls, tasks=[task])
+        env = environment(spec)
+        texts = [spec._row(spec.tasks[0])["prompt"][0]["content"], env.reset(task_id="plain"), env.say()]
+
+        assert graded(env) == [1.0]
+    assert [text.count("?") for text in texts] == [1, 1, 1]
+    assert all(text.isascii() for text in texts)
+    assert "\ud83d" in records(tmp_path)[0]["prompt"]
 
 
 def test_a_models_mistakes_are_answered(made: Made, urls: list[str]) -> None:

@@ -10,6 +10,7 @@ from typing import Any
 
 from ..wire import Tool
 from .annotation import NO_NEWS, Hint, compact, hint_of, inlined
+from .messages import encodable
 
 Call = Callable[[Any, str, dict[str, Any]], str]
 
@@ -74,7 +75,8 @@ def _aliases(names: Mapping[str, Any]) -> dict[str, str]:
 
 def _sayable(name: str) -> bool:
     reserved = name == "self" or name.endswith(("Args", "Returns", "Raises"))
-    return name.isidentifier() and not keyword.iskeyword(name) and not reserved
+    word = name.isidentifier() and re.fullmatch(r"\w+", name)  # a docstring's reader knows no combining marks
+    return bool(word) and not keyword.iskeyword(name) and not reserved
 
 
 def _argument(own: str, shown: str, schema: Any) -> tuple[Hint, str]:
@@ -104,8 +106,8 @@ def _plain(text: object) -> str:
 
 
 def _harmless(text: str) -> str:
-    """The text without what would be read as a part of the docstring around it."""
-    return _MARKERS.sub(r"\1 :", text)
+    """The text without what would be read as a part of the docstring around it, or by no tokenizer."""
+    return encodable(_MARKERS.sub(r"\1 :", text))
 
 
 def _docstring(about: str, lines: list[str]) -> str:

@@ -13,6 +13,7 @@ from .leases import leases_of
 from .messages import conversation
 from .plan import Plan, rank
 from .preflight import Demand, containers
+from .rollout import Rollout
 
 AT_ONCE = 128  # episodes that are graded at a time
 
@@ -42,31 +43,42 @@ class Reward:
             raise InvalidArgument(
                 "this trainer shows reward functions no environments; pass the Spec's async_environment_factory instead"
             )
+        if not len(prompts) == len(completions) == len(environments):
+            counts = f"{len(prompts)} prompts, {len(completions)} completions and {len(environments)} environments"
+            raise InvalidArgument(f"there are {counts}; pass one of each a row")
+        rollouts = [self._rollout(one) for one in environments]
         if not self._checked:
             self._checked = True
-            self._demand(prompts, environments).tell()  # nothing is refused: one may have died just now
+            self._demand(prompts, rollouts).tell()  # nothing is refused: one may have died just now
         step = getattr(trainer_state, "global_step", None)
         told = [
             {"messages": conversation(prompt, completion), "training": {"step": step, "rank": rank()[0]}}
             for prompt, completion in zip(prompts, completions, strict=True)
         ]
-        with ThreadPoolExecutor(min(AT_ONCE, max(1, len(environments))), "miroir-grade") as threads:
-            records = list(threads.map(_graded, environments, told))
-        for name, value in metrics(records).items():
+        with ThreadPoolExecutor(min(AT_ONCE, max(1, len(rollouts))), "miroir-grade") as threads:
+            records = list(threads.map(_graded, rollouts, told))
+        played = [record for record in records if record is not None]
+        for name, value in metrics(played).items():
             if log_metric is not None:
                 log_metric(name, value)
-        leases_of(self._plan).require(self._plan.void_batches * len(records))
+        if played:
+            leases_of(self._plan).require(self._plan.void_batches * len(played))
         return [None if record is None else record["reward"] for record in records]
 
-    def _demand(self, prompts: Sequence[Any], environments: Sequence[Any]) -> Demand:
+    def _rollout(self, environment: Any) -> Rollout | None:
+        """What plays in the environment, None where that is not for this Spec to reward."""
+        own = isinstance(environment, Environment) and environment._rollout.plays(self._plan)
+        return environment._rollout if own else None
+
+    def _demand(self, prompts: Sequence[Any], rollouts: Sequence[Rollout | None]) -> Demand:
         """What this first batch shows of how many containers the training wants."""
         group = next((at for at, prompt in enumerate(prompts) if prompt != prompts[0]), len(prompts))
-        return Demand(len(environments) * rank()[1], group, containers(self._plan))
+        return Demand(sum(one is not None for one in rollouts) * rank()[1], group, containers(self._plan))
 
 
-def metrics(records: Sequence[Record | None]) -> dict[str, float]:
+def metrics(records: Sequence[Record]) -> dict[str, float]:
     """What a batch's records come to: means over graded episodes, and the share that is void."""
-    graded = [record for record in records if record is not None and record["reward"] is not None]
+    graded = [record for record in records if record["reward"] is not None]
     found = {"void": 1 - len(graded) / len(records)} if records else {}
     if graded:
         found |= {
@@ -78,8 +90,8 @@ def metrics(records: Sequence[Record | None]) -> dict[str, float]:
     return found
 
 
-def _graded(environment: Any, told: Mapping[str, Any]) -> Record | None:
-    return environment._rollout.grade(told) if isinstance(environment, Environment) else None
+def _graded(rollout: Rollout | None, told: Mapping[str, Any]) -> Record | None:
+    return None if rollout is None else rollout.grade(told)
 
 
 def _mean(values: Sequence[float]) -> float:

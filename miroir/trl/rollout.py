@@ -15,7 +15,7 @@ from ..errors import ConnectionFailed, InvalidArgument, MiroirError, NoFreeConta
 from ..records import save_record
 from ..wire import Record, Task
 from .leases import leases_of
-from .messages import added
+from .messages import added, encodable
 from .plan import Plan
 
 OVER = "The episode is over."
@@ -51,10 +51,11 @@ class Rollout:
         An episode that was not graded yet is graded first. InvalidArgument for what is no task's id.
         """
         self.grade()
+        self._episode = self._record = None
         task = self._task(task_id)
         leases = leases_of(self._plan)
         episode = Episode(task, self._plan.setting, trial=leases.trial(task["id"]))
-        self._episode, self._record = episode, None
+        self._episode = episode
         leases.add(self)
         try:
             observation = episode.begin(leases.lease)
@@ -75,7 +76,7 @@ class Rollout:
                 return None
             if {tool["name"] for tool in episode.tools} != set(self._offered):
                 _remark(f"task {task['id']} has other tools than the model is shown, which the environment lists")
-            return added(task, episode.tools, observation)
+            return encodable(added(task, episode.tools, observation))
         return None
 
     def call(self, tool: str, arguments: dict[str, Any]) -> str:
@@ -90,7 +91,7 @@ class Rollout:
             return OVER
         if done or episode.done:
             self._conclude(episode)
-        return clipped(text, self._plan.max_chars)
+        return clipped(encodable(text), self._plan.max_chars)
 
     def grade(self, told: Mapping[str, Any] | None = None) -> Record | None:
         """The episode's record, graded or void, saved once; None where there is no episode.
@@ -102,6 +103,10 @@ class Rollout:
             self._conclude(episode)
         self._save(told or {})
         return self._record
+
+    def plays(self, plan: Plan) -> bool:
+        """Whether it is one of those that the plan's Spec made."""
+        return self._plan.key == plan.key
 
     def require(self, batch: int) -> None:
         """Raise MiroirError (ALL_VOID) when too many batches of so many episodes were void entirely."""

@@ -20,7 +20,7 @@ from ..urls import Source, Urls
 from ..wire import Task, Tool
 from .environment import Factory
 from .leases import leases_of
-from .messages import asked
+from .messages import asked, encodable
 from .plan import Plan, Policy
 from .preflight import Demand, check_versions, demand, warn_of, warn_of_template
 from .reward import Reward
@@ -156,5 +156,6 @@ class Spec:
     def _row(self, task: Task) -> dict[str, Any]:
         """The task as a row of a dataset: what the model is asked, and what tells the environment which task it is."""
         name, (tools, _) = next(item for item in self._toolsets.items() if task["id"] in item[1].tasks)
-        row = {"prompt": [{"role": "user", "content": asked(task, tools)}], "task_id": task["id"]}
+        content = encodable(asked(task, tools))
+        row = {"prompt": [{"role": "user", "content": content}], "task_id": task["id"]}
         return row if len(self._toolsets) == 1 else {**row, "environment": name}
