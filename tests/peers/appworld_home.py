@@ -14,7 +14,6 @@ from pathlib import Path
 
 from peers.venvs import MARKER, venv
 
-REQUIREMENTS = ("appworld==0.1.3.post1",)
 MAKE_ROOT = Path(__file__).parent / "appworld" / "make_toy_root.py"
 TASKS = ("toy001x_1", "toy002x_1", "toy003x_1")
 
@@ -31,11 +30,11 @@ def data_root() -> Path:
 
 def environment() -> dict[str, str]:
     """The environment in which it runs: it writes to no home folder."""
-    return {**os.environ, "APPWORLD_CACHE": str(venv("appworld", REQUIREMENTS) / "cache")}
+    return {**os.environ, "APPWORLD_CACHE": str(venv("appworld") / "cache")}
 
 
 def _home() -> Path:
-    folder = venv("appworld", REQUIREMENTS)
+    folder = venv("appworld")
     root = folder / "toy"
     with (folder / "toy.lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)

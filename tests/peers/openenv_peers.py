@@ -12,11 +12,7 @@ from typing import NamedTuple
 from peers.servers import free_port, serving
 from peers.venvs import venv
 
-REQUIREMENTS = {
-    "0.10.0": ("openenv", "openenv==0.10.0"),
-    "0.3.0": ("openenv-core", "openenv-core==0.3.0"),
-    "0.2.1": ("openenv-core", "openenv-core==0.2.1"),
-}
+VERSIONS = {"0.10.0": "openenv-0-10-0", "0.3.0": "openenv-core-0-3-0", "0.2.1": "openenv-core-0-2-1"}
 SCRIPT = Path(__file__).with_name("openenv_server.py")
 READY_S = 120.0
 
@@ -31,8 +27,7 @@ class Peer(NamedTuple):
 @contextmanager
 def peers(version: str, *kinds: str) -> Iterator[list[Peer]]:
     """A running server of each kind, in their order; "tool 2 1.5" has two sessions and reaps after 1.5 s."""
-    name, requirement = REQUIREMENTS[version]
-    python = venv(f"{name}-{version.replace('.', '-')}", [requirement]) / "bin" / "python"
+    python = venv(VERSIONS[version]) / "bin" / "python"
     with ExitStack() as stack, ThreadPoolExecutor(len(kinds)) as executor:
 
         def start(kind: str) -> Peer:

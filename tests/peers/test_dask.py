@@ -18,7 +18,6 @@ from miroir.records import load
 
 pytestmark = pytest.mark.peers
 
-REQUIREMENTS = ("distributed==2026.8.0", "websockets>=15", "requests")
 HERE = Path(__file__).parent
 TOKEN = "S3CRET-OF-THE-OFFICE"
 
@@ -29,7 +28,7 @@ def test_two_hundred_episodes_by_four_processes(tmp_path: Path, monkeypatch: pyt
     (tmp_path / "site").mkdir()
     (tmp_path / "site" / "miroir").symlink_to(Path(miroir.__file__).parent)
     environment = {**os.environ, "PYTHONPATH": str(tmp_path / "site")}
-    python = venv("dask", REQUIREMENTS) / "bin" / "python"
+    python = venv("dask") / "bin" / "python"
     with Pool(ProcessEngine("office", token_env="OFFICE_TOKEN"), n=8, urls_file=tmp_path / "urls.txt") as pool:
         chosen = [task["id"] for task in tasks(pool.urls[0], "train", TOKEN)][:40]
         done = subprocess.run(

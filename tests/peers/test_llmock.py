@@ -24,7 +24,6 @@ from miroir.serve import running
 
 pytestmark = pytest.mark.peers
 
-REQUIREMENTS = ("llmock==0.2.2",)
 HELLO = [{"role": "user", "content": "hello"}]
 RIGHT = {"name": "move", "arguments": {"direction": "right"}}
 
@@ -62,7 +61,7 @@ def root() -> Iterator[str]:
     """The root URL of a running llmock."""
     port = free_port()
     command = [
-        str(venv("llmock", REQUIREMENTS) / "bin" / "llmock"),
+        str(venv("llmock") / "bin" / "llmock"),
         "serve",
         "--host",
         "127.0.0.1",

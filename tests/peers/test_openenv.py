@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
-from peers.openenv_peers import REQUIREMENTS, Peer, peers
+from peers.openenv_peers import VERSIONS, Peer, peers
 
 from miroir import EnvError, Fleet, NoFreeContainer, Session, catalog
 from miroir.check import check
@@ -36,7 +36,7 @@ class Servers(NamedTuple):
         return [peer.url for peer in self.tools]
 
 
-@pytest.fixture(scope="module", params=REQUIREMENTS)
+@pytest.fixture(scope="module", params=VERSIONS)
 def servers(request: pytest.FixtureRequest) -> Iterator[Servers]:
     """The servers of each version in turn."""
     with peers(request.param, *["tool"] * 4, "echo") as started:

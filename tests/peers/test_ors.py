@@ -43,7 +43,7 @@ class Server(NamedTuple):
 def server() -> Iterator[Server]:
     """The server."""
     port = free_port()
-    python = venv("openreward", ["openreward==0.1.167"]) / "bin" / "python"
+    python = venv("openreward") / "bin" / "python"
     command = [str(python), str(HERE / "ors_server.py"), str(port)]
     with serving(command, f"http://127.0.0.1:{port}/health", env=QUIET, ready_s=120.0):
         yield Server(f"http://127.0.0.1:{port}", port, python)

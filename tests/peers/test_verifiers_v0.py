@@ -18,7 +18,6 @@ from miroir.records import load
 
 pytestmark = pytest.mark.peers
 
-REQUIREMENTS = ("verifiers==0.3.1",)
 HERE = Path(__file__).parent
 COMMAND_S = 150.0
 KEY = "sk-S3CRET-OF-THE-MODEL"
@@ -50,9 +49,7 @@ class Played(NamedTuple):
 def peer(tmp_path_factory: pytest.TempPathFactory) -> Peer:
     """Verifiers 0.3.1 with Miroir."""
     folder = tmp_path_factory.mktemp("v0")
-    return Peer(
-        venv("verifiers-v0", REQUIREMENTS) / "bin", variables(site(folder / "site"), folder / "home", STUB_KEY=KEY)
-    )
+    return Peer(venv("verifiers-v0") / "bin", variables(site(folder / "site"), folder / "home", STUB_KEY=KEY))
 
 
 @pytest.fixture(scope="module")

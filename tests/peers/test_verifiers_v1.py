@@ -23,7 +23,6 @@ from miroir.records import load
 
 pytestmark = pytest.mark.peers
 
-REQUIREMENTS = ("verifiers==0.4.0",)
 HERE = Path(__file__).parent
 SCENES_S = 240.0
 COMMAND_S = 120.0
@@ -57,7 +56,7 @@ def peer(tmp_path_factory: pytest.TempPathFactory) -> Peer:
     """Verifiers 0.4 with Miroir."""
     folder = tmp_path_factory.mktemp("v1")
     keys = {"STUB_KEY": KEY, "FRIENDS_KEY": FRIENDS_KEY, "OFFICE_TOKEN": TOKEN}
-    return Peer(venv("verifiers", REQUIREMENTS) / "bin", variables(site(folder / "site"), folder / "home", **keys))
+    return Peer(venv("verifiers") / "bin", variables(site(folder / "site"), folder / "home", **keys))
 
 
 @pytest.fixture(scope="module")

@@ -10,23 +10,10 @@ from peers.venvs import venv
 
 import miroir
 
-REQUIREMENTS = (
-    "torch==2.13.0",
-    "trl==1.16.0",
-    "transformers==5.24.0",
-    "datasets==5.2.0",
-    "accelerate==1.15.0",
-    "anthropic==2.14.0",
-    "atif==1.8.0",
-    "jsonschema==4.26.0",
-    "websockets>=15",
-    "requests",
-)
-
 
 def interpreter() -> Path:
     """Its Python, of the version that runs the tests."""
-    return venv("trainers", REQUIREMENTS) / "bin" / "python"
+    return venv("trainers") / "bin" / "python"
 
 
 def offline(home: Path, **more: str) -> dict[str, str]:
