@@ -83,6 +83,17 @@ def test_usage_errors_are_2() -> None:
         assert done.value.code == 2
 
 
+def test_an_unknown_option_is_told_with_its_commands_usage(capsys: pytest.CaptureFixture[str]) -> None:
+    """A misspelt option is answered by the command that does not have it, not by `miroir`."""
+    with pytest.raises(SystemExit) as done:
+        cli.main(["run", "urls.txt", "--out", "x", "--agnt", "y"])
+    said = capsys.readouterr().err
+
+    assert done.value.code == 2
+    assert said.startswith("usage: miroir run ")
+    assert said.endswith("miroir run: error: unrecognized arguments: --agnt y\n")
+
+
 def test_a_warning_is_one_line(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     """What the library warns of is told without the place in its code."""
     import warnings

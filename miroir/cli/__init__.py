@@ -26,15 +26,15 @@ def parser() -> argparse.ArgumentParser:
     top = argparse.ArgumentParser(
         prog="miroir",
         description="Lease environments, run episodes, read their records.",
-        epilog="`miroir COMMAND --help` tells its options. A command ends with 0 when all is well, 1 when its work found "
-        "failures, 2 when it could not work, 130 when interrupted.",
+        epilog="`miroir COMMAND --help` tells its options. A command ends with 0 when all is well, 1 when its work "
+        "found failures, 2 when it could not work, 130 when interrupted.",
     )
     top.add_argument("--version", action="version", version=f"miroir {version('miroir')}")
     subcommands = top.add_subparsers(dest="command", required=True, metavar="COMMAND")
     for name in COMMANDS:
         module = importlib.import_module(f".{name}", __package__)
         sub = subcommands.add_parser(name, help=module.HELP, description=module.HELP, allow_abbrev=False)
-        sub.set_defaults(run=module.command)
+        sub.set_defaults(run=module.command, refuse=sub.error)
         module.add_arguments(sub)
     return top
 
@@ -58,7 +58,10 @@ def _parsed(argv: list[str]) -> argparse.Namespace:
     end = argv.index("--") if "--" in argv else len(argv)
     args, unknown = top.parse_known_args(argv[:end])
     if "env_options" not in args:
-        return top.parse_args(argv)
+        args, unknown = top.parse_known_args(argv)
+        if unknown:
+            args.refuse(f"unrecognized arguments: {' '.join(unknown)}")
+        return args
     args.after = argv[end + 1 :]
     args.env_options = [*unknown, *args.after]
     return args
