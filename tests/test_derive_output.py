@@ -145,6 +145,17 @@ def test_a_failure_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     assert files(tmp_path) == before
 
 
+def test_a_folder_that_cannot_be_written_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The folder is tried before any record is read."""
+
+    def refused(**_: object) -> str:
+        raise PermissionError(13, "Permission denied")
+
+    monkeypatch.setattr("miroir.derive.spill.tempfile.TemporaryFile", refused)
+    with pytest.raises(RecordError, match=r"nothing can be written to .* \(Permission denied\); name a file in"):
+        derive([saved(tmp_path, [record()])], "sft", tmp_path / "rows.jsonl")
+
+
 def test_a_dry_run_writes_nothing(tmp_path: Path) -> None:
     """The funnel, the lengths and the pairs are told, and no file is made."""
     traces = saved(tmp_path, records())

@@ -8,6 +8,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import NamedTuple
 
+from ..errors import RecordError
+
 
 class Span(NamedTuple):
     """Where rows lie: from `offset`, each of `lengths` bytes."""
@@ -17,10 +19,18 @@ class Span(NamedTuple):
 
 
 class Spill:
-    """A file without a name in `folder`, which goes when it is closed or its process dies."""
+    """A file without a name in `folder`, which goes when it is closed or its process dies.
+
+    RecordError when the folder cannot be written.
+    """
 
     def __init__(self, folder: Path) -> None:
-        self._file = tempfile.TemporaryFile(dir=folder, buffering=1 << 20)  # noqa: SIM115 - closed by __exit__
+        try:
+            self._file = tempfile.TemporaryFile(dir=folder, buffering=1 << 20)  # noqa: SIM115 - closed by __exit__
+        except OSError as error:
+            raise RecordError(
+                f"nothing can be written to {folder} ({error.strerror}); name a file in a writable folder"
+            ) from error
         self._end = 0
 
     def __enter__(self) -> Spill:
