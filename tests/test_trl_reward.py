@@ -17,6 +17,7 @@ from troubled import Closed, Troubled, served
 from miroir.errors import InvalidArgument, MiroirError
 from miroir.records import load
 from miroir.serve import Grade, running
+from miroir.session import Session
 from miroir.trl import Spec
 from miroir.trl.leases import state
 
@@ -115,6 +116,24 @@ def test_the_environments_of_another_spec_are_its_own_to_reward(urls: list[str],
         assert rewarded(other, envs) == [None, 1.0]
 
     assert (logged["void"], logged["success"]) == (0.0, 0.0)
+    assert len(list(load([tmp_path]))) == 1
+
+
+@pytest.mark.parametrize(
+    "more", [{}, {"diagnostics": None, "timings": None, "steps": None}, {"diagnostics": {"steps": "2"}, "timings": {}}]
+)
+def test_a_record_that_says_little_is_a_grade(
+    urls: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, more: dict[str, Any]
+) -> None:
+    """A server need not say how many steps there were, how long they took, and that nothing made it void."""
+    metadata = {"task_hash": "hash-plain", "success": True, "harm": False, "ended_by": "submit"}
+    record = {"schema": 1, "episode_id": "e", "task_id": "plain", "reward": 0.5, "metadata": metadata, **more}
+    monkeypatch.setattr(Session, "finish", lambda session: {"record": record})
+    logged: dict[str, float] = {}
+    with Spec(urls, tasks=["plain"], records=tmp_path) as spec:
+        assert rewarded(spec, [environment(spec, "plain")], log_metric=logged.__setitem__) == [0.5]
+
+    assert logged == {"void": 0.0, "success": 1.0, "harm": 0.0}
     assert len(list(load([tmp_path]))) == 1
 
 

@@ -66,7 +66,7 @@ class Leases:
         """Take in how an episode ended."""
         with self._lock:
             self._void = self._void + 1 if record["reward"] is None else 0
-            self._void_reason = record["metadata"]["void_reason"]
+            self._void_reason = record["metadata"].get("void_reason")
 
     def require(self, episodes: int) -> None:
         """Raise MiroirError (ALL_VOID) when as many of the last episodes were all void: nothing is learnt any more."""

@@ -7,6 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 from ..errors import InvalidArgument
+from ..records import metrics as numbers
 from ..wire import Record
 from .environment import Environment
 from .leases import leases_of
@@ -16,6 +17,7 @@ from .preflight import Demand, containers
 from .rollout import Rollout
 
 AT_ONCE = 128  # episodes that are graded at a time
+LOGGED = {"success": "success", "harm": "harm", "tool_calls": "steps", "episode_s": "episode_s"}  # numbers of records
 
 
 class Reward:
@@ -78,21 +80,13 @@ class Reward:
 
 def metrics(records: Sequence[Record]) -> dict[str, float]:
     """What a batch's records come to: means over graded episodes, and the share that is void."""
-    graded = [record for record in records if record["reward"] is not None]
+    graded = [numbers(record) for record in records if record["reward"] is not None]
     found = {"void": 1 - len(graded) / len(records)} if records else {}
-    if graded:
-        found |= {
-            "success": _mean([float(record["metadata"]["success"]) for record in graded]),
-            "harm": _mean([float(record["metadata"]["harm"]) for record in graded]),
-            "tool_calls": _mean([record["diagnostics"].get("steps", len(record["steps"])) for record in graded]),
-            "episode_s": _mean([record["timings"].get("episode_s", 0.0) for record in graded]),
-        }
+    for name, key in LOGGED.items():
+        if values := [one[key] for one in graded if key in one]:
+            found[name] = sum(values) / len(values)
     return found
 
 
 def _graded(rollout: Rollout | None, told: Mapping[str, Any]) -> Record | None:
     return None if rollout is None else rollout.grade(told)
-
-
-def _mean(values: Sequence[float]) -> float:
-    return sum(values) / len(values)

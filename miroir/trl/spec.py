@@ -59,8 +59,9 @@ class Spec:
         wait_s: float = 10.0,
         deadlines: Deadlines | None = None,
     ) -> None:
-        if min(max_chars, void_batches, 1 if max_seconds is None else max_seconds) < 1:
-            raise InvalidArgument("max_chars, void_batches and max_seconds must be at least 1; correct the numbers")
+        if min(max_chars, void_batches, 1 if max_seconds is None else max_seconds) < 1 or not lease_s > 0:
+            numbers = "max_chars, void_batches and max_seconds must be at least 1, and lease_s more than 0"
+            raise InvalidArgument(f"{numbers}; correct the numbers")
         limits = deadlines or Deadlines()
         url = catalog.first_alive(Source.of(urls).read(), token, wait_s=wait_s)
         offer = Offer.of(url, token, surface)

@@ -36,6 +36,8 @@ def train_tasks(
 ) -> list[Task]:
     """The tasks to train on; InvalidArgument when none is left, RecordError for a calibration of other tasks."""
     own = [one for one in wanted or () if isinstance(one, Mapping)]
+    if own and len(own) < len(wanted or ()):
+        raise InvalidArgument("tasks are ids or objects, and these are both; pass one kind")
     tasks = completed(cast("Sequence[Task]", own)) if own else offer.tasks([split])
     if wanted is not None and not own:
         tasks = chosen(tasks, cast("Sequence[str]", wanted))
