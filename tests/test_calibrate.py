@@ -718,7 +718,7 @@ def test_a_trace_file_is_not_written_over(tmp_path: Path) -> None:
     link.symlink_to(traces)
     before = traces.read_bytes()
     for out in (traces, link):
-        with pytest.raises(InvalidArgument, match=f"{out} is one of the trace files; name another file"):
+        with pytest.raises(InvalidArgument, match=f"{out} is or holds the trace file {traces}, which would be lost"):
             run_calibrate(traces, "m", out)
 
     assert traces.read_bytes() == before

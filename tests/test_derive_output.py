@@ -270,3 +270,15 @@ def test_a_damaged_trace_file_is_refused(tmp_path: Path, spoil: Callable[[str], 
     report = derive([traces], "sft", tmp_path / "rows.jsonl", Options(skip_bad=True))
     assert report.rows >= 1
     assert any("1 bad line skipped" in note for note in report.notes)
+
+
+@pytest.mark.parametrize(("format_name", "out"), [("sft", "traces/a.jsonl"), ("hub", "traces")])
+def test_traces_are_not_replaced(tmp_path: Path, format_name: str, out: str) -> None:
+    """Not with --force either: neither a trace file nor the folder that holds it."""
+    (tmp_path / "traces").mkdir()
+    saved(tmp_path / "traces", records(), "a.jsonl")
+    before = files(tmp_path)
+    with pytest.raises(InvalidArgument, match=f"{out} is or holds the trace file .*a.jsonl, which would be lost"):
+        derive([tmp_path / "traces"], format_name, tmp_path / out, force=True)
+
+    assert files(tmp_path) == before

@@ -160,3 +160,12 @@ def test_a_report_of_voids_has_nothing_to_sample(tmp_path: Path) -> None:
     traces = rollouts.save(tmp_path / "t.jsonl", records)
     with pytest.raises(InvalidArgument, match="every episode is void, so there is no grade to judge; run them again"):
         write_report(traces, tmp_path / "r.html", Settings(size=3))
+
+
+def test_a_trace_file_is_not_written_over(traces: Path) -> None:
+    """The report is no place for its own records to be lost in."""
+    before = traces.read_bytes()
+    with pytest.raises(InvalidArgument, match=f"{traces} is or holds the trace file {traces}, which would be lost"):
+        write_report(traces, traces)
+
+    assert traces.read_bytes() == before

@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 
 from ..disk import replace_file
 from ..errors import InvalidArgument, RecordError
+from ..records.sources import spare
 from .entries import CLASSES, LEARNABLE
 from .names import named
 
@@ -24,9 +25,7 @@ def write_calibration(document: Mapping[str, Any], out: str | os.PathLike[str]) 
 
     The folders of `out` are created. JSON, indented by 2, with a final newline. A trace file is never written over.
     """
-    real = os.path.realpath(out)
-    if any(os.path.realpath(one["path"]) == real for one in document.get("inputs", ())):
-        raise InvalidArgument(f"{out} is one of the trace files; name another file for the calibration")
+    spare((one["path"] for one in document.get("inputs", ())), out)
     try:
         Path(out).parent.mkdir(parents=True, exist_ok=True)
         replace_file(out, [json.dumps(document, indent=2, allow_nan=False).encode(), b"\n"])

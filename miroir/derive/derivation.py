@@ -14,7 +14,7 @@ from ..calibrate.inputs import hashed
 from ..errors import RecordError
 from ..records import Report as LoadReport
 from ..records import load
-from ..records.sources import Traces, sources
+from ..records.sources import Traces, sources, spare
 from .card import card
 from .encoding import encoded
 from .formats import Format, Kind, format_named
@@ -53,6 +53,8 @@ def derive(
     if not dry_run:
         files.reserve([place, *beside.values()])
     found, loaded = sources(traces), LoadReport()
+    for target in (place, *beside.values()):
+        spare((source.name for source in found), target)
     spilling = nullcontext() if dry_run else Spill(_existing(place.parent))
     with hashed(found) as digests, files.published(), spilling as spill:
         workshop = Workshop(format_, options, spill)

@@ -16,7 +16,7 @@ from itertools import islice
 from pathlib import Path
 from typing import IO, Any
 
-from ..errors import MissingExtra, RecordError
+from ..errors import InvalidArgument, MissingExtra, RecordError
 
 SUFFIXES = (".jsonl", ".jsonl.gz", ".jsonl.zst")
 STDIN = "-"
@@ -153,6 +153,15 @@ def sources(traces: Traces, suffixes: tuple[str, ...] = SUFFIXES) -> list[Source
     for source in found:
         once.setdefault(source.name if source.name == STDIN else os.path.realpath(source.name), source)
     return list(once.values())
+
+
+def spare(names: Iterable[str], out: str | os.PathLike[str]) -> None:
+    """InvalidArgument where `out`, which is to be replaced, is one of these trace files or a folder that holds one."""
+    real = Path(os.path.realpath(out))
+    for name in names:
+        file = Path(os.path.realpath(name))
+        if name != STDIN and real in (file, *file.parents):
+            raise InvalidArgument(f"{out} is or holds the trace file {name}, which would be lost; name another output")
 
 
 def _found(name: str | os.PathLike[str] | Source, suffixes: tuple[str, ...]) -> list[Source]:

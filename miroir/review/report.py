@@ -12,6 +12,7 @@ from urllib.parse import quote
 
 from ..disk import replace_file
 from ..errors import InvalidArgument, RecordError
+from ..records.sources import spare
 from .budget import MIB, RULE, chosen, pages
 from .collection import Collection
 from .entry import Entry
@@ -47,6 +48,7 @@ def write(
     path = Path(out)
     if path.is_dir():
         raise RecordError(f"{path} is a folder; name a file, such as {path / 'report.html'}")
+    spare(collection.report.files, path)
     if not max_mb > 0:
         raise InvalidArgument(f"a report of {max_mb:g} MB holds nothing; give --max-mb more")
     kept = chosen(collection.entries, int(max_mb * MIB))
