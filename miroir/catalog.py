@@ -106,7 +106,9 @@ def environments(url: str, token: str | None = None) -> list[str]:
 def splits(url: str, token: str | None = None) -> list[str]:
     """The names of the environment's splits."""
     listed = rest.get(endpoint(url, f"{_name(url, token)}/splits"), token=token)
-    return [str(split["name"] if isinstance(split, dict) else split) for split in listed]
+    if not isinstance(listed, list):
+        raise ConnectionFailed(f"{url} answered no list of splits; is this an environment server?", url=url)
+    return [str(split.get("name") if isinstance(split, dict) else split) for split in listed]
 
 
 def tasks(url: str, split: str = "train", token: str | None = None) -> list[Task]:
@@ -127,7 +129,8 @@ def tools(url: str, token: str | None = None, surface: str | None = None) -> lis
     if fault:
         said = fault.get("message") if isinstance(fault, dict) else fault
         raise ToolsError(f"{url} does not list its tools: {said}")
-    listed = (answer.get("result") or {}).get("tools") if isinstance(answer, dict) else None
+    result = answer.get("result") if isinstance(answer, dict) else None
+    listed = result.get("tools") if isinstance(result, dict) else None
     if not isinstance(listed, list):
         raise ToolsError(f"{url} answered no list of tools; is this an environment server?")
     return wire_tools(listed)

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from datetime import UTC, date, datetime
+from typing import Any
 
 import pytest
 from fakefleet import FakeFleet
 
 from miroir import catalog, prompt
 from miroir.catalog import opening
-from miroir.errors import InvalidArgument
+from miroir.errors import ConnectionFailed, InvalidArgument, ToolsError
 
 TASK = {"id": "a", "task_hash": "h", "instruction": "Do it.", "persona": {"name": "Ann", "description": "a clerk"}}
 SUBMIT = [{"name": "submit", "description": "", "inputSchema": {}}]
@@ -57,3 +58,18 @@ def test_a_wait_that_is_no_number_is_refused() -> None:
     """It would never be over."""
     with pytest.raises(InvalidArgument, match="the wait is no number of seconds; give one, such as 10"):
         catalog.first_alive(["http://127.0.0.1:9"], wait_s=float("nan"))
+
+
+@pytest.mark.parametrize("answer", [None, [], "x", 5, {"result": "x"}, {"result": []}, {"result": {"tools": "x"}}])
+def test_an_answer_that_lists_no_tools(monkeypatch: pytest.MonkeyPatch, answer: Any) -> None:
+    """Whatever the server makes of its answer, the error says what it lacks."""
+    monkeypatch.setattr("miroir.rest.post", lambda *_, **__: answer)
+    with pytest.raises(ToolsError, match="http://h answered no list of tools; is this an environment server"):
+        catalog.tools("http://h")
+
+
+def test_an_answer_that_lists_no_splits(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The same for splits."""
+    monkeypatch.setattr("miroir.rest.get", lambda url, **_: ["env"] if url.endswith("list_environments") else None)
+    with pytest.raises(ConnectionFailed, match="http://h answered no list of splits; is this an environment server"):
+        catalog.splits("http://h")
