@@ -231,6 +231,17 @@ def test_the_first_batch_says_what_is_lacking(urls: list[str]) -> None:
             spec.reward(prompts, [DONE] * 3, environments=envs)
 
 
+def test_a_fleet_that_cannot_be_read_just_now_ends_nothing(urls: list[str], tmp_path: Path) -> None:
+    """A pool that starts anew empties the URL file for a while, and only `check` insists on counting containers."""
+    file = tmp_path / "urls.txt"
+    file.write_text("\n".join(urls))
+    with Spec(file, tasks=["plain"]) as spec:
+        env = environment(spec, "plain")
+        file.write_text("")
+
+        assert rewarded(spec, [env]) == [0.0]
+
+
 def test_it_pickles_without_what_it_holds(urls: list[str]) -> None:
     """Its copy grades too, and is called the same in a trainer's logs."""
     with Spec(urls, tasks=["plain"]) as spec:

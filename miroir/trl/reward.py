@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
-from ..errors import InvalidArgument
+from ..errors import InvalidArgument, MiroirError
 from ..records import metrics as numbers
 from ..wire import Record
 from .environment import Environment
@@ -51,7 +52,8 @@ class Reward:
         rollouts = [self._rollout(one) for one in environments]
         if not self._checked:
             self._checked = True
-            self._demand(prompts, rollouts).tell()  # nothing is refused: one may have died just now
+            with contextlib.suppress(MiroirError):  # what fails just now is no reason to end a training
+                self._demand(prompts, rollouts).tell()
         step = getattr(trainer_state, "global_step", None)
         told = [
             {"messages": conversation(prompt, completion), "training": {"step": step, "rank": rank()[0]}}
