@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import math
 import multiprocessing
@@ -210,3 +211,25 @@ def test_metrics_are_the_numbers_of_a_record() -> None:
     assert metrics(row) == {"success": 1.0, "harm": 0.0, "steps": 3.0, "score": 0.5, "episode_s": 2.5}
     assert list(metrics(row)) == ["success", "harm", "steps", "score", "episode_s"]
     assert metrics({"reward": None}) == {"success": 0.0, "harm": 0.0}
+
+
+def test_a_disk_that_does_not_keep_what_it_took_has_no_record(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is said not to be saved is not there, so that saving it again leaves one."""
+    save_record(tmp_path, record("a"))
+
+    def failing(_: int) -> None:
+        raise OSError(errno.EIO, "Input/output error")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "fsync", failing)
+        with pytest.raises(RecordError, match=r"the record of episode b was not saved to .*: Input/output error"):
+            save_record(tmp_path, record("b"), fsync=True)
+
+    assert [row["episode_id"] for row in saved(tmp_path)] == ["a"]
+
+
+def test_a_disk_that_takes_nothing_is_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A write of no bytes is an error, not to be tried for ever."""
+    monkeypatch.setattr(os, "write", lambda *_: 0)
+    with pytest.raises(RecordError, match=r"the record of episode a was not saved to .*: it takes no more bytes; free"):
+        save_record(tmp_path, record("a"))

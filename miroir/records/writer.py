@@ -8,6 +8,7 @@ the file keeps one from taking the other's line in the making for a torn one.
 from __future__ import annotations
 
 import contextlib
+import errno
 import fcntl
 import json
 import os
@@ -90,13 +91,13 @@ def _append(path: Path, line: bytes, *, fsync: bool) -> None:
         end, prefix = _heal(descriptor)
         try:
             _write(descriptor, prefix + line)
+            if fsync:
+                os.fsync(descriptor)
+                if end == 0:
+                    sync_folder(path.parent)
         except BaseException:
             os.ftruncate(descriptor, end)  # half a line would be read as a damaged record
             raise
-        if fsync:
-            os.fsync(descriptor)
-            if end == 0:
-                sync_folder(path.parent)
     finally:
         os.close(descriptor)
 
@@ -104,7 +105,10 @@ def _append(path: Path, line: bytes, *, fsync: bool) -> None:
 def _write(descriptor: int, data: bytes) -> None:
     view = memoryview(data)
     while view:
-        view = view[os.write(descriptor, view) :]
+        count = os.write(descriptor, view)
+        if not count:
+            raise OSError(errno.EIO, "it takes no more bytes")
+        view = view[count:]
 
 
 def _heal(descriptor: int) -> tuple[int, bytes]:
