@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import gc
 import json
 import logging
@@ -359,6 +360,17 @@ def test_a_session_that_does_not_come_about_frees_its_container(
     assert fleet.settled(0)
     assert leasing.stats()["urls"][fleet.urls[0]]["held"] == 0
     assert kept.value.__traceback__ is not None
+
+
+@pytest.mark.parametrize("copied", [copy.copy, copy.deepcopy, pickle.dumps])
+def test_a_session_is_not_copied(session: Session, copied: Callable[[Session], object]) -> None:
+    """A copy that is dropped would free the container under the session that goes on."""
+    session.reset("t")
+    with pytest.raises(TypeError, match="a session cannot be copied or pickled; pass its URLs on, and lease another"):
+        copied(session)
+    gc.collect()
+
+    assert session.step("say", {})["done"] is False
 
 
 def test_interrupted_as_it_is_closed(fleet: FakeFleet, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -9,7 +9,7 @@ import warnings
 from collections.abc import Mapping
 from datetime import datetime
 from types import TracebackType
-from typing import Any, Self, TypedDict, cast
+from typing import Any, NoReturn, Self, TypedDict, cast
 
 from .. import wire
 from ..broker import Canceller, shared
@@ -338,6 +338,10 @@ class Session:
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
         self.close()
+
+    def __reduce__(self) -> NoReturn:
+        """No copy, deep or shallow, and no pickle: the one that went first would end the other's lease."""
+        raise TypeError("a session cannot be copied or pickled; pass its URLs on, and lease another there")
 
     def __repr__(self) -> str:
         state = "closed" if self._closed else "broken" if self._dialogue.ended else f"episode {self.episode_id}"
