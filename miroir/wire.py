@@ -213,16 +213,16 @@ def ends_session(frame: dict[str, Any]) -> bool:
 
 def tools(listed: Iterable[Any]) -> list[Tool]:
     """Tools as MCP lists them, from those that a server lists in either spelling."""
-    empty = {"type": "object", "properties": {}}
-    return [
-        {
-            "name": tool["name"],
-            "description": tool.get("description") or "",
-            "inputSchema": tool.get("inputSchema") or tool.get("input_schema") or empty,
-        }
-        for tool in listed
-        if isinstance(tool, dict) and isinstance(tool.get("name"), str)
-    ]
+    return [_tool(tool) for tool in listed if isinstance(tool, dict) and isinstance(tool.get("name"), str)]
+
+
+def _tool(tool: Mapping[str, Any]) -> Tool:
+    said, schema = tool.get("description"), tool.get("inputSchema") or tool.get("input_schema")
+    return {
+        "name": tool["name"],
+        "description": said if isinstance(said, str) else "",
+        "inputSchema": schema if isinstance(schema, dict) and schema else {"type": "object", "properties": {}},
+    }
 
 
 def observed(reply: Mapping[str, Any]) -> dict[str, Any]:

@@ -565,5 +565,22 @@ def test_a_plain_server_without_tools_is_refused(made: Made) -> None:
     """TRL plays by tool calls."""
     with FakeFleet("plain") as fleet:
         fleet[0].reply = lambda frame: plainly(frame, [])
+        before = threading.active_count()
         with pytest.raises(InvalidArgument, match="lists no tools, and TRL plays by tool calls; serve one that has"):
             made(fleet.urls, tasks=[{"id": "a"}])
+        assert threading.active_count() == before
+
+
+def test_a_plain_servers_odd_tools_are_tools(made: Made) -> None:
+    """A tool whose schema is none takes any arguments, and one whose description is none goes by its name."""
+    odd = [
+        {"name": "add", "description": {"en": "Add."}, "input_schema": "object"},
+        {"name": "sub", "inputSchema": [1]},
+    ]
+    with FakeFleet("plain") as fleet:
+        fleet[0].reply = lambda frame: plainly(frame, odd)
+        env = environment(made(fleet.urls, tasks=[{"id": "a"}]), "a")
+
+        assert env.add.__doc__.startswith("add\n")
+        assert env.sub(a=2) == "5"
+        assert graded(env) == [0.75]

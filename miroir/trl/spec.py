@@ -15,6 +15,7 @@ from ..calibrate.entries import LEARNABLE
 from ..coworkers import CoworkerModel
 from ..deadlines import Deadlines
 from ..errors import InvalidArgument, MissingExtra
+from ..fleet import Fleet
 from ..run.offer import Offer
 from ..urls import Source, Urls
 from ..wire import Task, Tool
@@ -80,15 +81,21 @@ class Spec:
             max_chars=max_chars,
             void_batches=void_batches,
         )
-        self._toolsets = toolsets([*self.tasks, *self.eval_tasks], offer.tools or self._session_tools(url))
+        self._toolsets = toolsets([*self.tasks, *self.eval_tasks], offer.tools or self._session_tools())
         self.reward = Reward(self._plan)
 
-    def _session_tools(self, url: str) -> list[Tool]:
+    def _session_tools(self) -> list[Tool]:
         """The tools of a plain server, which only a session tells."""
-        with leases_of(self._plan).lease() as session:
+        plan = self._plan
+        with (
+            Fleet(plan.urls, plan.token, deadlines=plan.deadlines) as fleet,
+            fleet.lease(timeout_s=plan.lease_s) as session,
+        ):
             tools = session.tools()
         if not tools:
-            raise InvalidArgument(f"{url} lists no tools, and TRL plays by tool calls; serve one that has tools")
+            raise InvalidArgument(
+                f"{session.url} lists no tools, and TRL plays by tool calls; serve one that has tools"
+            )
         return tools
 
     @property
