@@ -202,14 +202,18 @@ def test_a_generated_package_is_evaluated_by_its_preset(desk: Desk) -> None:
     assert trace["task"]["data"]["row"]["split"] == "eval"
 
 
-def test_a_generated_package_is_an_environment_of_verifiers_before_0_4(desk: Desk) -> None:
-    """By its name, with options of its preset's over it."""
-    code = "import verifiers; env = verifiers.load_environment('acme-crm', split='eval'); print(len(env.dataset))"
+def test_a_generated_package_is_evaluated_by_verifiers_before_0_4(desk: Desk) -> None:
+    """By its name, on the fleet of its preset, which measures too; with an option over it; no key is written."""
     older = replace(desk, bin_folder=venv("verifiers-v0") / "bin")
-    done = older.run("python", "-c", code)
+    client = ["-m", "stub", "-b", desk.model_url, "-k", "MODEL_KEY"]
+    done = older.run("vf-eval", "acme-crm", *client, "-a", '{"split": "eval"}', "-n", "2", "-r", "2", "-s", "-d")
+    assert done.returncode == 0, (done.stdout + done.stderr)[-4000:]
 
-    assert done.returncode == 0, done.stderr[-4000:]
-    assert int(done.stdout.splitlines()[-1]) > 1
+    [results] = desk.folder.rglob("results.jsonl")
+    rows = [json.loads(line) for line in results.read_text().splitlines()]
+    assert [(row["error"], row["miroir"], row["calls"]) for row in rows] == [(None, 0.0, 1.0)] * 4
+    assert {row["info"]["row"]["split"] for row in rows} == {"eval"}
+    assert KEY not in "".join(file.read_text() for file in results.parent.iterdir())
 
 
 def test_the_configuration_for_prime_rl_is_one(desk: Desk) -> None:
