@@ -211,6 +211,7 @@ def test_metrics_are_the_numbers_of_a_record() -> None:
     assert metrics(row) == {"success": 1.0, "harm": 0.0, "steps": 3.0, "score": 0.5, "episode_s": 2.5}
     assert list(metrics(row)) == ["success", "harm", "steps", "score", "episode_s"]
     assert metrics({"reward": None}) == {"success": 0.0, "harm": 0.0}
+    assert metrics({"diagnostics": {"steps": 10**400, "score": math.nan}}) == {"success": 0.0, "harm": 0.0}
 
 
 def test_a_disk_that_does_not_keep_what_it_took_has_no_record(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -28,6 +28,7 @@ import miroir
 from miroir.deadlines import Deadlines
 from miroir.errors import (
     ConnectionLost,
+    CoworkerFailed,
     EnvError,
     InvalidArgument,
     MiroirError,
@@ -225,6 +226,14 @@ class TestEpisodes:
         assert session.coworker_reply("ann", "yes") == 201
         assert session.coworker_reply("ann", "yes") is None
         assert session.coworker_turns() == []  # the usual answer is UNKNOWN_TYPE: a server without coworkers
+
+    @pytest.mark.parametrize("turn", [{}, {"coworker": "ann"}, {"messages": []}, "ann"])
+    def test_a_turn_that_cannot_be_answered(self, session: Session, fleet: FakeFleet, turn: Any) -> None:
+        """It fails as a coworker's does, so that its episode is void and none of the agent's faults."""
+        session.reset("t")
+        fleet[0].reply = answering({"type": "coworkers", "data": {"turns": [turn]}})
+        with pytest.raises(CoworkerFailed, match="listed a turn without coworker or messages; run `miroir check` on"):
+            session.coworker_turns()
 
 
 class TestFinish:

@@ -113,3 +113,20 @@ def test_faults_of_a_server_are_told_from_a_models(error: Any, gone: bool, broke
 def test_whatever_is_not_our_state_is_not_ours(greeting: dict[str, Any]) -> None:
     """An error before the first reset proves a lease, and says nothing of the protocol."""
     assert not speaks_ours(greeting)
+
+
+@pytest.mark.parametrize("action", [{"properties": None}, {"properties": ["x"]}, {"title": "A"}, ["properties"], "x"])
+def test_a_schema_that_is_none_tells_of_no_actions(action: Any) -> None:
+    """Then its actions are taken for tool calls, which it may refuse itself."""
+    with openenv_stub({"schema": {"action": action}}) as stub:
+        assert asked(stub.url, None).actions is None
+
+
+@pytest.mark.parametrize("schema", [{"required": None}, {"required": "x"}, {"required": 5, "title": None}])
+def test_what_a_schema_says_in_odd_words_is_no_flaw(schema: dict[str, Any]) -> None:
+    """A property may be `true`, which is everything, and what is no schema is the server's to judge."""
+    with openenv_stub({"schema": {"action": {"properties": {"move": True, "other": "x"}, **schema}}}) as stub:
+        known = asked(stub.url, None)
+
+    assert known.actions is not None
+    assert known.flaws({"move": 1, "other": [2]}) == []

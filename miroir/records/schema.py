@@ -69,7 +69,9 @@ def metrics(record: Mapping[str, Any]) -> dict[str, float]:
     """The record's numbers by name: success and harm (1.0 or 0.0), every diagnostic, episode_s in seconds."""
     metadata = record.get("metadata") or {}
     named = {**(record.get("diagnostics") or {}), "episode_s": (record.get("timings") or {}).get("episode_s")}
-    numbers = {name: float(value) for name, value in named.items() if isinstance(value, int | float)}
+    numbers = {
+        name: float(value) for name, value in named.items() if isinstance(value, int | float) and _is_finite(value)
+    }
     return {"success": float(bool(metadata.get("success"))), "harm": float(bool(metadata.get("harm"))), **numbers}
 
 

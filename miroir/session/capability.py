@@ -96,8 +96,8 @@ def asked(url: str, token: str | None) -> Capability:
             raise InvalidArgument(f"{url} speaks {spoken}, and this miroir {PROTOCOL}; update the older of them")
         return _kept(url, Capability(url, token, plain=False))
     action = schema.get("action") if isinstance(schema, dict) else None
-    properties = set(action.get("properties", {})) if isinstance(action, dict) else set()
-    own = bool(properties - _ANY_ACTIONS) and "tool_name" not in properties
+    properties = action.get("properties") if isinstance(action, dict) else None
+    own = isinstance(properties, dict) and bool(properties.keys() - _ANY_ACTIONS) and "tool_name" not in properties
     return _kept(url, Capability(url, token, plain=True, actions=action if own else None))
 
 
@@ -129,8 +129,8 @@ def cut(observation: Mapping[str, Any]) -> str:
 
 
 def _flaws(action: Mapping[str, Any], schema: Mapping[str, Any]) -> Iterable[str]:
-    properties = schema.get("properties", {})
-    for name in schema.get("required", []):
+    properties, required = schema["properties"], schema.get("required")
+    for name in required if isinstance(required, list) else ():
         if name not in action:
             yield f"{name} is missing"
     for name, value in action.items():
@@ -138,7 +138,7 @@ def _flaws(action: Mapping[str, Any], schema: Mapping[str, Any]) -> Iterable[str
         if known is None:
             if schema.get("additionalProperties") is False:
                 yield f"{name} is unknown; there are {', '.join(properties)}"
-        elif not _fits(value, known):
+        elif isinstance(known, dict) and not _fits(value, known):
             yield f"{name} is {value!r:.100}; it must be {known.get('const', known.get('enum', known.get('type')))}"
 
 

@@ -15,7 +15,7 @@ from .. import wire
 from ..broker import Canceller, shared
 from ..broker.lease import Lease
 from ..deadlines import Deadlines
-from ..errors import EnvError, InvalidArgument, NoEpisode, NotGraded
+from ..errors import CoworkerFailed, EnvError, InvalidArgument, NoEpisode, NotGraded
 from ..urls import Urls
 from . import capability, verdict
 from .dialogue import Dialogue
@@ -235,7 +235,11 @@ class Session:
             self._need_episode()
             reply = self._ask_if_known("coworkers", None, self._step_limit(None))
             turns = reply.get("turns") if reply else None
-            return cast("list[wire.CoworkerTurn]", turns) if isinstance(turns, list) else []
+            if not isinstance(turns, list):
+                return []
+            if not all(isinstance(turn, dict) and {"coworker", "messages"} <= turn.keys() for turn in turns):
+                raise CoworkerFailed(f"{self.url} listed a turn without coworker or messages; run `miroir check` on it")
+            return cast("list[wire.CoworkerTurn]", turns)
 
     def coworker_reply(self, coworker: str, text: str) -> int | None:
         """Deliver a coworker's reply; the HTTP status with which the world took it."""
