@@ -78,3 +78,14 @@ def test_references_do_not_blow_up() -> None:
     pair = {f"d{n}": {"type": "array", "prefixItems": [{"$ref": f"#/$defs/d{n + 1}"}] * 2} for n in range(40)}
 
     assert len(str(inlined({"$ref": "#/$defs/d0"}, {"$defs": pair}))) < 10_000
+
+
+def test_definitions_that_refer_to_all_the_others_fill_no_context() -> None:
+    """Blocks of thirty kinds that hold one another are written out as deep as a page holds, at least once."""
+    names = [f"d{n}" for n in range(30)]
+    blocks = {name: {"properties": {other: {"$ref": f"#/$defs/{other}"} for other in names}} for name in names}
+
+    written = inlined({"$ref": "#/$defs/d0"}, {"$defs": blocks})
+
+    assert list(written["properties"]) == names
+    assert len(str(written)) < 10_000

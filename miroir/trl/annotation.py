@@ -19,7 +19,8 @@ BASIC = {
     "object": dict,
 }
 NO_NEWS = frozenset({"title", "description", "$schema", "$defs", "definitions"})  # keywords that bind no value
-_DEEPEST = 5  # how many references deep a schema is written out
+_DEEPEST = 5  # how many references deep a schema is written out,
+_LONGEST = 8000  # and in how many characters, from the second on
 
 Schema = Mapping[str, Any]
 Hint = Any  # a type, or what `typing` makes of types
@@ -46,24 +47,37 @@ def hint_of(schema: object) -> tuple[Hint, Rest]:
     return Any, rest
 
 
-def inlined(schema: object, root: Schema, above: Sequence[str] = ()) -> Any:
-    """The schema with the definitions in the place of local references; one that leads to itself stays."""
-    if isinstance(schema, list):
-        return [inlined(one, root, above) for one in schema]
-    if not isinstance(schema, Mapping):
-        return schema
-    reference = schema.get("$ref")
-    if isinstance(reference, str) and reference not in above and len(above) < _DEEPEST:
-        target = _pointed(root, reference)
-        if target is not None:
-            beside = {key: value for key, value in schema.items() if key != "$ref"}
-            return inlined({**target, **beside}, root, (*above, reference))
-    return {key: inlined(value, root, above) for key, value in schema.items()}
+def inlined(schema: object, root: Schema) -> Any:
+    """The schema with the definitions in the place of local references, as deep as there is room for.
+
+    One that leads to itself stays.
+    """
+    written = _inlined(schema, root, (), 1)
+    for levels in range(2, _DEEPEST + 1):
+        deeper = _inlined(schema, root, (), levels)
+        if len(compact(deeper)) > _LONGEST:
+            break
+        written = deeper
+    return written
 
 
 def compact(value: object) -> str:
     """The value as JSON on one line."""
     return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+
+
+def _inlined(schema: object, root: Schema, above: Sequence[str], levels: int) -> Any:
+    if isinstance(schema, list):
+        return [_inlined(one, root, above, levels) for one in schema]
+    if not isinstance(schema, Mapping):
+        return schema
+    reference = schema.get("$ref")
+    if isinstance(reference, str) and reference not in above and len(above) < levels:
+        target = _pointed(root, reference)
+        if target is not None:
+            beside = {key: value for key, value in schema.items() if key != "$ref"}
+            return _inlined({**target, **beside}, root, (*above, reference), levels)
+    return {key: _inlined(value, root, above, levels) for key, value in schema.items()}
 
 
 def _typed(kind: str, schema: Schema, rest: Rest) -> tuple[Hint, Rest]:
