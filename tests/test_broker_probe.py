@@ -175,6 +175,26 @@ def test_answers_of_all_kinds(prober: Prober, answer: bytes, healthy: bool, reas
     assert (told.healthy, told.reason) == (healthy, reason)
 
 
+@pytest.mark.parametrize(
+    "answer",
+    [
+        b"HTTP/1.1 " + b"2" * 5000 + b" OK\r\n\r\n{}",
+        b"HTTP/1.1 200 OK\r\nContent-Length: " + b"9" * 5000 + b"\r\n\r\n{}",
+        b"HTTP/1.1 200 OK\r\nContent-Length: -7\r\n\r\n{}",
+        b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n" + b"f" * 5000 + b"\r\n{}",
+        b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n-5\r\n{}",
+        b"HTTP/1.1 200 OK\r\n\r\n" + b'{"sessions":{"max":' + b"9" * 5000 + b"}}",
+        b"\0" * 5000,
+    ],
+)
+def test_numbers_beyond_all_measure_harm_nobody_else(prober: Prober, answer: bytes) -> None:
+    """The one that says them is unhealthy; the thread that asks, on which every lease depends, goes on."""
+    with Script(answer) as url, FakeFleet("free") as fleet:
+        told = answers(prober, [url, fleet.urls[0]])
+
+        assert (told[url].healthy, told[fleet.urls[0]].healthy) == (False, True)
+
+
 def test_hundreds_that_hang_hold_up_nobody(prober: Prober) -> None:
     """300 containers that never answer and one that does: the one is known long before the others are given up."""
     with FakeFleet(*["hang"] * 300, "free") as fleet:

@@ -12,6 +12,7 @@ import heapq
 import io
 import ipaddress
 import os
+import re
 import selectors
 import socket
 import time
@@ -30,6 +31,8 @@ from ..errors import ConnectionFailed
 WORKERS = 16
 RESOLVED_S = 30.0  # how long a name's addresses are used again
 _MAX_ANSWER = 1_048_576
+_LONGEST_LENGTH = 20  # characters of a Content-Length that can be one
+_STATUS = re.compile(rb"[0-9]{3}")
 _IN_PROGRESS = {0, errno.EINPROGRESS, errno.EWOULDBLOCK}
 
 
@@ -247,7 +250,7 @@ def _complete(answer: bytearray) -> bool:
     for line in head.split(b"\r\n")[1:]:
         name, _, value = line.partition(b":")
         if name.strip().lower() == b"content-length" and value.strip().isdigit():
-            return len(body) >= int(value)
+            return len(value) < _LONGEST_LENGTH and len(body) >= int(value)
     return False
 
 
@@ -265,12 +268,12 @@ def _health(answer: bytes) -> wire.Health:
     if not answer:
         return wire.Health(False, reason="the connection was closed without an answer")
     head, _, body = answer.partition(b"\r\n\r\n")
-    status = head.split(b" ", 2)[1:2]
-    if head.startswith(b"HTTP/1.") and status and status[0].isdigit() and b"transfer-encoding" not in head.lower():
-        return wire.read_health(int(status[0]), body)
+    status = b"".join(head.split(b" ", 2)[1:2]).strip()
+    if head.startswith(b"HTTP/1.") and _STATUS.fullmatch(status) and b"transfer-encoding" not in head.lower():
+        return wire.read_health(int(status), body)
     try:
         response = HTTPResponse(_Answer(answer))  # type: ignore[arg-type]
         response.begin()
         return wire.read_health(response.status, response.read())
-    except (HTTPException, OSError, ValueError) as error:
+    except (HTTPException, OSError, ValueError, OverflowError) as error:
         return wire.Health(False, reason=f"/health did not answer in HTTP ({type(error).__name__})")
