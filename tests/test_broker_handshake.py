@@ -15,7 +15,7 @@ from fakefleet import FakeFleet
 from miroir.broker import handshake
 from miroir.broker.handshake import Attempt, Dialling
 from miroir.schedule import Outcome
-from miroir.schedule.chains import UNKNOWN
+from miroir.schedule.chains import UNKNOWN, others_wait
 from miroir.transport import HandshakeFailed, open_transport
 
 IDLE: dict[str, Any] = {"episode_id": None, "done": False}
@@ -165,3 +165,14 @@ def test_a_first_frame_whose_code_is_no_text(fleet: FakeFleet, code: Any) -> Non
     fleet[0].reply = lambda _: [{"type": "error", "data": {"code": code}}]
 
     assert attempt(fleet).outcome is Outcome.OPENED
+
+
+def test_others_who_waited_before_all_time(fleet: FakeFleet) -> None:
+    """A number of any size is compared, and raises nothing in the user who gives a lease back."""
+    transport = open_transport(fleet.urls[0])
+    fleet[0].reply = lambda _: [{"type": "state", "data": {"wanted_s": 10**400}}]
+    told = handshake.wanted(transport)
+    transport.close()
+
+    assert told == 10**400
+    assert not others_wait(told, 1.0)

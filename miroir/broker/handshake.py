@@ -88,7 +88,7 @@ def wanted(transport: Transport) -> float | None:
     except (LinkClosed, LinkTimeout):
         return UNKNOWN
     said = data.get("wanted_s", UNKNOWN) if isinstance(data, dict) else UNKNOWN
-    return float(said) if isinstance(said, int | float) else None
+    return said if isinstance(said, int | float) else None
 
 
 def _judged(transport: Transport, first: dict[str, Any]) -> Attempt:
