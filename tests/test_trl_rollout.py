@@ -415,6 +415,23 @@ def test_a_record_that_cannot_be_saved_is_an_error(made: Made, urls: list[str], 
         graded(env)
 
 
+def test_closing_frees_every_container_though_records_are_lost(made: Made, urls: list[str], tmp_path: Path) -> None:
+    """The error comes when all are free."""
+    (tmp_path / "file").write_text("")
+    spec = made(urls, records=tmp_path / "file")
+    over = [environment(spec, "plain") for _ in range(2)]
+    for env in over:
+        env.submit()
+    running = [environment(spec, "plain") for _ in urls]
+    assert held(urls, 2)
+
+    with pytest.raises(RecordError, match="was not saved"):
+        spec.close()
+
+    assert free(urls)
+    assert graded(*running) == [None, None]
+
+
 # What the model is shown
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import atexit
+import contextlib
 import itertools
 import os
 import threading
@@ -80,13 +81,14 @@ class Leases:
             )
 
     def close(self) -> None:
-        """Free every container, and lease none any more."""
+        """Free every container, and lease none any more; RecordError afterwards for a record that was not saved."""
         self._closed = True
         with self._lock:
             playing = list(self._playing)
-        for one in playing:
-            one.free()
-        self._fleet.close()  # last: who waits in it learns that nobody wants its episode any more
+        with contextlib.ExitStack() as stack:  # it goes on where one raises
+            stack.callback(self._fleet.close)  # last: who waits in it learns that nobody wants its episode any more
+            for one in playing:
+                stack.callback(one.free)
 
 
 def leases_of(plan: Plan) -> Leases:
