@@ -98,7 +98,7 @@ def test_fewer_than_a_group_is_an_error(spec: Spec) -> None:
 
 def test_fewer_than_a_batch_is_warned_of(spec: Spec) -> None:
     """Some of each batch would wait in vain."""
-    said = "on 4 containers: 2 of each batch may wait in vain and be void; start 6, or lower generation_batch_size"
+    said = "on 4 containers: 2 of each batch may wait in vain and be void; start 6, or play fewer at once"
     with pytest.warns(UserWarning, match=said):
         spec.check(config(generation_batch_size=6))
 

@@ -45,7 +45,8 @@ class Demand(NamedTuple):
         if self.containers < self.wanted:
             warnings.warn(
                 f"{self}: {self.wanted - self.containers} of each batch may wait in vain and be void; "
-                f"start {self.wanted}, or lower generation_batch_size",
+                f"start {self.wanted}, or play fewer at once (generation_batch_size, per_device_eval_batch_size, "
+                "max_inflight_tasks)",
                 stacklevel=3,
             )
 

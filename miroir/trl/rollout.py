@@ -121,7 +121,10 @@ class Rollout:
 
     def _task(self, task_id: object) -> Task:
         if task_id is None:
-            raise InvalidArgument("the dataset has no column task_id; pass the Spec's own train_dataset, or add it")
+            raise InvalidArgument(
+                "the dataset has no column task_id; pass the Spec's own train_dataset, or add it, "
+                "and leave remove_unused_columns False"
+            )
         task = self._tasks.get(task_id) if isinstance(task_id, str) else None
         if task is None:
             raise InvalidArgument(f"no task {task_id!r} is among this environment's {len(self._tasks)}; name one")
