@@ -341,7 +341,7 @@ def test_a_fleet_that_is_gone_is_void(made: Made) -> None:
 
 def test_a_row_without_task_id_is_an_error(made: Made, urls: list[str]) -> None:
     """A dataset that tells no task is refused at the first reset."""
-    with pytest.raises(InvalidArgument, match="no column task_id; .* leave remove_unused_columns False"):
+    with pytest.raises(InvalidArgument, match=r"no column task_id; .* leave remove_unused_columns False"):
         environment(made(urls)).reset(prompt="x")
 
 
