@@ -45,7 +45,7 @@ def canonical(record: Mapping[str, Any] | list[Any]) -> bytes:
 
 
 def alike(value: Mapping[str, Any] | list[Any]) -> bytes:
-    """A text that is the same for equal values within one process, quicker than `canonical`; RecursionError as there."""
+    """A text that is the same for equal values within one process, quicker than `canonical`; raises as it does."""
     if _quick is not None:
         try:
             return _quick(value, option=OPT_SORT_KEYS)
