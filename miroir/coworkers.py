@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from .chat import ChatClient
+from .chat.completion import Completion
 from .errors import CoworkerFailed, MiroirError
 from .urls import base_url as checked
 from .wire import CoworkerTurn, Task
@@ -36,17 +37,26 @@ class _Chats(Protocol):
     def coworker_reply(self, coworker: str, text: str) -> int | None: ...
 
 
-def answer_coworkers(session: _Chats, model: CoworkerModel, *, timeout_s: float = ANSWER_TIMEOUT_S) -> int:
+def answer_coworkers(
+    session: _Chats,
+    model: CoworkerModel,
+    *,
+    timeout_s: float = ANSWER_TIMEOUT_S,
+    usages: list[dict[str, int]] | None = None,
+) -> int:
     """Answer every coworker who owes a reply; how many did. CoworkerFailed when the model or the world fails one.
 
-    Each answer may take `timeout_s` seconds, the client's own retries included.
+    Each answer may take `timeout_s` seconds, the client's own retries included. `usages` gets the tokens of each answer
+    whose server counts them, as a `Completion` has them.
     """
     turns = session.coworker_turns()
     if not turns:
         return 0
     for turn in turns:
-        text = _text(turn, model, timeout_s)
-        status = session.coworker_reply(turn["coworker"], text)
+        completion = _completion(turn, model, timeout_s)
+        if usages is not None and completion.usage is not None:
+            usages.append(completion.usage)
+        status = session.coworker_reply(turn["coworker"], completion.message["content"])
         if status is not None and status >= 400:
             raise CoworkerFailed(
                 f"the environment refused {turn['coworker']}'s answer with status {status} "
@@ -55,24 +65,24 @@ def answer_coworkers(session: _Chats, model: CoworkerModel, *, timeout_s: float 
     return len(turns)
 
 
-def _text(turn: CoworkerTurn, model: CoworkerModel, timeout_s: float) -> str:
-    """The model's answer in the coworker's place."""
+def _completion(turn: CoworkerTurn, model: CoworkerModel, timeout_s: float) -> Completion:
+    """The model's answer in the coworker's place, which has text."""
     params = {} if model.temperature is None else {"temperature": model.temperature}
     try:
         with ChatClient(
             model.base_url, model.model, model.api_key, params=params, timeout_s=timeout_s, total_s=timeout_s
         ) as client:
-            text: str = client.complete(turn["messages"]).message["content"]
+            completion = client.complete(turn["messages"])
     except MiroirError as error:
         raise CoworkerFailed(
             f"{turn['coworker']} got no answer from {model.model} at {model.base_url}: {error.message}"
         ) from error
-    if not text.strip():
+    if not completion.message["content"].strip():
         raise CoworkerFailed(
             f"{model.model} at {model.base_url} answered for {turn['coworker']} without a word; "
             "choose a model that writes text"
         )
-    return text
+    return completion
 
 
 def answerable(tasks: Sequence[Task], coworkers: bool) -> list[Task]:

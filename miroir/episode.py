@@ -67,7 +67,8 @@ class Ended(NamedTuple):
 class Episode:
     """An episode with the surface of a session; after each step it has the coworkers answer.
 
-    `fault` keeps the first error of the environment, the network or a coworker's model, whoever swallowed it.
+    `fault` keeps the first error of the environment, the network or a coworker's model, whoever swallowed it, and
+    `coworker_usages` the tokens that each answer of that model cost.
     """
 
     def __init__(self, task: Task, setting: Setting, *, trial: int = 0, attempt: int = 0) -> None:
@@ -75,6 +76,7 @@ class Episode:
         self.trial = trial
         self.attempt = attempt
         self.fault: MiroirError | None = None
+        self.coworker_usages: list[dict[str, int]] = []
         self._setting = setting
         self._session: Session | None = None
         self._observation: Mapping[str, Any] = {}
@@ -180,11 +182,11 @@ class Episode:
 
     def _answer(self) -> bool:
         """Have the coworkers answer; whether the episode's time ran out while their model wrote."""
-        model, timeout_s = self._setting.coworker_model, self._setting.coworker_s
+        model, timeout_s, usages = self._setting.coworker_model, self._setting.coworker_s, self.coworker_usages
         if model is None or not self.task.get("coworkers"):
             return False
         try:
-            self._kept(lambda session: answer_coworkers(session, model, timeout_s=timeout_s))
+            self._kept(lambda session: answer_coworkers(session, model, timeout_s=timeout_s, usages=usages))
         except EnvError as error:
             if error.code == EPISODE_OVER:
                 return True

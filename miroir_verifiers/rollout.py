@@ -77,6 +77,11 @@ class Rollout:
         return self._record
 
     @property
+    def coworker_usages(self) -> Sequence[Mapping[str, int]]:
+        """The tokens that each answer of the coworkers' model cost."""
+        return self._episode.coworker_usages if self._episode else ()
+
+    @property
     def info(self) -> dict[str, Any]:
         """What is told of the episode beside its reward: where to find its record, and what was checked in it."""
         record = self._record

@@ -47,6 +47,15 @@ def test_every_owed_turn_is_answered() -> None:
     assert server.asked[0].headers["Authorization"] == f"Bearer {KEY}"
 
 
+def test_what_the_answers_cost_is_told() -> None:
+    """One entry for each answer whose tokens were counted."""
+    uncounted = {key: value for key, value in answer("No.").items() if key != "usage"}
+    usages: list[dict[str, int]] = []
+    with serving([Reply(answer("Yes.")), Reply(uncounted)]) as server:
+        answer_coworkers(World("ana", "ben"), CoworkerModel(server.base_url, "m"), usages=usages)
+    assert usages == [{"prompt_tokens": 10, "completion_tokens": 5}]
+
+
 def test_nobody_to_answer_asks_no_model() -> None:
     """Nothing is sent, not even to an endpoint that is not there."""
     assert answer_coworkers(World(), CoworkerModel("http://127.0.0.1:9", "m")) == 0

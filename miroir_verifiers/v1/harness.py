@@ -13,7 +13,7 @@ from miroir.errors import MiroirError, ModelError
 from ..cancelling import waited
 from ..rollout import Rollout
 from ..threads import threads
-from .task import rollout_of
+from .task import conclude, rollout_of
 
 ANSWER_S = 86_400.0  # for one answer of the model: how long a rollout may take is verifiers' to say
 RETRIES = 2  # of a failed model call, as many as OpenAI's client makes
@@ -54,9 +54,8 @@ class MiroirHarness(vf.Harness[MiroirHarnessConfig]):
         if trace.stop_condition is not None:
             rollout.failure = None
             return
-        with contextlib.suppress(MiroirError):
-            await waited(rollout, rollout.conclude)
-        trace.info["miroir"] = rollout.info
+        with contextlib.suppress(MiroirError, vf.SandboxError):
+            await conclude(trace)
         raise failure
 
     async def cleanup(self, trace: vf.Trace, runtime: vf.Runtime) -> None:

@@ -71,9 +71,8 @@ class MiroirTask(vf.Task[MiroirTaskData, MiroirState, MiroirTaskConfig]):
 
     async def finalize(self, trace: vf.Trace, runtime: vf.Runtime) -> None:
         """Grade the episode, save its record and free its container; SandboxError, VOID, where it has no grade."""
-        rollout = rollout_of(trace)
-        rollout.halt()  # a call that its harness left behind
-        await _told(trace, rollout, lambda: rollout.conclude(_seat(trace), _played(trace)))
+        rollout_of(trace).halt()  # a call that its harness left behind
+        await conclude(trace)
 
     @vf.stop
     async def episode_over(self, trace: vf.Trace) -> bool:
@@ -118,6 +117,15 @@ def rollout_of(trace: vf.Trace) -> Rollout:
     return rollout
 
 
+async def conclude(trace: vf.Trace) -> None:
+    """Have the trace's episode graded, or its void record made, and its container freed; SandboxError for no grade."""
+    rollout = rollout_of(trace)
+    try:
+        await _told(trace, rollout, lambda: rollout.conclude(_seat(trace), _played(trace)))
+    finally:
+        trace.extra_usage += [_usage(counted) for counted in rollout.coworker_usages]
+
+
 def _close(rollouts: Iterable[Rollout]) -> None:
     for rollout in rollouts:
         rollout.close()
@@ -141,6 +149,10 @@ def _graded(trace: vf.Trace) -> Record:
     if record is None or record["reward"] is None:
         raise vf.SandboxError("VOID: the episode's grade did not come in time; give its finalizing more time")
     return record
+
+
+def _usage(counted: Mapping[str, int]) -> vf.Usage:
+    return vf.Usage(**{"prompt_tokens": 0, "completion_tokens": 0, **counted})
 
 
 def _seat(trace: vf.Trace) -> Seat:

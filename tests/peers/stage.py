@@ -54,11 +54,12 @@ class Stage(Troubled):
     mended = False
 
     def splits(self):
-        return {"train": "train", "one": "train", "empty": "train"}
+        return {"train": "train", "one": "train", "empty": "train", "asked": "train"}
 
     def tasks(self, split):
-        ids = {"train": ["a", "b", "c", "d", "bad-grade"], "one": ["a"], "empty": []}[split]
-        return [{"id": i, "task_hash": f"hash-{i}", "instruction": f"Do {i}.", "max_steps": 50} for i in ids]
+        ids = {"train": ["a", "b", "c", "d", "bad-grade"], "one": ["a"], "empty": [], "asked": ["ask-first"]}[split]
+        people = {"coworkers": ["Ann"]} if split == "asked" else {}
+        return [{"id": i, "task_hash": f"hash-{i}", "instruction": f"Do {i}.", "max_steps": 50, **people} for i in ids]
 
     def tools(self, surface):
         tricky = {"name": "tricky", "description": "„Tricky“", "inputSchema": TRICKY}

@@ -206,6 +206,7 @@ def test_a_model_that_is_down_is_the_providers_fault(played: Played) -> None:
     assert told["errors"] == [["ProviderError", 'upstream 500: {"error": {"message": "no model today"}}']]
     (record,) = load([played.folder / "down"])
     assert (record["reward"], record["metadata"]["ended_by"]) == (None, "agent_error")
+    assert record["agent"] == {"name": "verifiers/miroir_verifiers", "model": "down", "params": {}}
 
 
 def test_a_void_rollout_can_be_retried(played: Played) -> None:
@@ -234,6 +235,12 @@ def test_a_trainer_is_served(played: Played) -> None:
         ((kind, message),) = told["errors"]
         assert kind == "SandboxError"
         assert message.startswith(said)
+
+
+def test_coworkers_cost_is_told_apart(played: Played) -> None:
+    """Their model's tokens are not the agent's."""
+    told = played.report["befriended"]
+    assert (told["ok"], told["extra"]) == (True, [{"prompt_tokens": 10, "completion_tokens": 5}])
 
 
 def test_schemas_reach_the_model_as_they_are(played: Played) -> None:

@@ -182,6 +182,7 @@ def told(episode: vf.Episode) -> dict[str, Any]:
         "rewards": {name: reward.score for name, reward in trace.rewards.items() if reward},
         "info": trace.info.get("miroir"),
         "branches": len(trace.branches),
+        "extra": [usage.model_dump(exclude_none=True) for usage in trace.extra_usage],
     }
 
 
@@ -272,6 +273,12 @@ async def served() -> dict[str, Any]:
         serving.cancel()
         await asyncio.gather(serving, return_exceptions=True)
     return report
+
+
+async def befriended() -> dict[str, Any]:
+    """A rollout whose coworkers are played by a model."""
+    friends = {"coworker_model": "friend", "coworker_base_url": MODEL, "coworker_api_key_env": "FRIENDS_KEY"}
+    return await run(config(URLS, "asked", **friends), "say", URLS)
 
 
 class Tomorrow(datetime):
@@ -366,6 +373,7 @@ SCENES: dict[str, Callable[[], Awaitable[dict[str, Any]]]] = {
     "retried": retried,
     "foreign": foreign,
     "served": served,
+    "befriended": befriended,
     "evaluated": evaluated,
     "napping": napping,
     "faults": faults,
