@@ -711,17 +711,31 @@ def test_a_gate_without_a_number_is_refused(bound: str) -> None:
         parse_gate(f"pass@1={bound}")
 
 
-def test_a_trace_file_is_not_written_over(tmp_path: Path) -> None:
-    """Not by another name of it either; its records are still there."""
-    traces, link = tmp_path / "traces.jsonl", tmp_path / "link.json"
+@pytest.mark.parametrize("there", ['{"a": 1}\n{"b": 2}\n', '{"tasks": []}', "# notes of mine"])
+def test_a_file_that_is_no_calibration_is_not_written_over(tmp_path: Path, there: str) -> None:
+    """Traces, notes or anything else that would be lost; nor by another name of it."""
+    traces, other, link = tmp_path / "traces.jsonl", tmp_path / "other.json", tmp_path / "link.json"
     traces.write_text("".join(json.dumps(row) + "\n" for row in rollouts("a", [0, 1])))
+    other.write_text(there)
     link.symlink_to(traces)
     before = traces.read_bytes()
-    for out in (traces, link):
-        with pytest.raises(InvalidArgument, match=f"{out} is or holds the trace file {traces}, which would be lost"):
+    for out in (traces, link, other):
+        with pytest.raises(InvalidArgument, match=f"{out} is there and no calibration file, so it is not replaced"):
             run_calibrate(traces, "m", out)
 
     assert traces.read_bytes() == before
+    assert other.read_text() == there
+
+
+def test_a_calibration_and_an_empty_file_are_written_over(tmp_path: Path) -> None:
+    """As a second run with the same command does."""
+    traces, out = tmp_path / "traces.jsonl", tmp_path / "out.json"
+    traces.write_text("".join(json.dumps(row) + "\n" for row in rollouts("a", [0, 1])))
+    out.touch()
+    for _ in range(2):
+        run_calibrate(traces, "m", out)
+
+    assert "a" in read_calibration(out)["tasks"]
 
 
 @pytest.mark.parametrize("mean", [float("nan"), 10**400, 1e308, "0.5", True])

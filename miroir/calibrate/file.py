@@ -10,7 +10,6 @@ from typing import Any, TypeVar
 
 from ..disk import replace_file
 from ..errors import InvalidArgument, RecordError
-from ..records.sources import spare
 from .entries import CLASSES, LEARNABLE
 from .names import named
 
@@ -23,14 +22,30 @@ T = TypeVar("T", bound=Mapping[str, Any])
 def write_calibration(document: Mapping[str, Any], out: str | os.PathLike[str]) -> None:
     """Write the document to `out` in one step that leaves the old file whole until then; RecordError where it cannot.
 
-    The folders of `out` are created. JSON, indented by 2, with a final newline. A trace file is never written over.
+    The folders of `out` are created. JSON, indented by 2, with a final newline. InvalidArgument where `out` is a file
+    that is no calibration, such as a trace file.
     """
-    spare((one["path"] for one in document.get("inputs", ())), out)
+    _refuse_others(out)
     try:
         Path(out).parent.mkdir(parents=True, exist_ok=True)
         replace_file(out, [json.dumps(document, indent=2, allow_nan=False).encode(), b"\n"])
     except OSError as error:
         raise RecordError(f"{out} cannot be written: {error.strerror}; name a file in a writable folder") from error
+
+
+def _refuse_others(out: str | os.PathLike[str]) -> None:
+    """InvalidArgument unless what `out` would replace is a calibration, empty, or nothing that could be lost."""
+    path = Path(out)
+    try:
+        if not path.is_file() or not path.stat().st_size:
+            return
+        document = json.loads(path.read_bytes())
+    except OSError:
+        return  # writing it says more
+    except (ValueError, RecursionError):
+        document = None
+    if not isinstance(document, dict) or not isinstance(document.get("tasks"), dict):
+        raise InvalidArgument(f"{out} is there and no calibration file, so it is not replaced; name another output")
 
 
 def read_calibration(path: str | os.PathLike[str]) -> dict[str, Any]:
