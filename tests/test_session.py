@@ -315,6 +315,9 @@ class TestFinish:
             ({"metadata": {"task_hash": "h", "harm": False}}, "whose metadata.success is None"),
             ({"metadata": {"task_hash": "h", "success": True, "harm": False}}, "whose metadata.ended_by is None"),
             ({"split": ["train"]}, "whose split is ['train']"),
+            ({"diagnostics": [1]}, "whose diagnostics is [1]"),
+            ({"timings": "soon"}, "whose timings is 'soon'"),
+            ({"steps": 3}, "whose steps is 3"),
         ],
     )
     def test_a_record_that_is_not_this_episodes(

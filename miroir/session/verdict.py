@@ -10,6 +10,7 @@ from .journal import UNGRADED, is_finite
 
 _METADATA = {"task_hash": str, "success": bool, "harm": bool, "ended_by": str}
 _REWARDS = (int, float, type(None))
+_OPTIONAL = {"split": str, "diagnostics": dict, "timings": dict, "steps": list}  # or null
 
 
 def flaw(record: Mapping[str, Any], episode_id: str, task_id: str) -> str | None:
@@ -28,8 +29,9 @@ def flaw(record: Mapping[str, Any], episode_id: str, task_id: str) -> str | None
             return f"whose metadata.{name} is {metadata.get(name)!r:.60}"
     if "reward" not in record or type(record["reward"]) not in _REWARDS:
         return f"whose reward is {record.get('reward', 'missing')!r:.60}"
-    if not isinstance(record.get("split"), str | None):
-        return f"whose split is {record['split']!r:.60}"
+    for name, kind in _OPTIONAL.items():
+        if not isinstance(record.get(name), kind | None):
+            return f"whose {name} is {record[name]!r:.60}"
     return None
 
 
