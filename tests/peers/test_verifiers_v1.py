@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import signal
 import subprocess
 import time
@@ -235,6 +236,38 @@ def test_a_trainer_is_served(played: Played) -> None:
         ((kind, message),) = told["errors"]
         assert kind == "SandboxError"
         assert message.startswith(said)
+
+
+def test_processes_of_a_trainer_free_what_they_leased(peer: Peer) -> None:
+    """Two workers: rollouts are graded; a cancellation, a SIGTERM and a SIGKILL leave nothing leased."""
+    with staged(4, 16) as (urls, model):
+        command = [str(peer.commands / "python"), str(HERE / "verifiers_pool.py"), json.dumps(urls[:4]), model.base_url]
+        process = subprocess.Popen(
+            command, env=peer.variables, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, bufsize=1
+        )
+        assert process.stdin is not None
+        assert process.stdout is not None
+        try:
+            first, second = json.loads(process.stdout.readline())
+            process.stdin.write("say\n")
+            assert process.stdout.readline() == "12\n"
+
+            process.stdin.write("slow\n")
+            until(lambda: active(urls) == 12, 30.0)
+            process.stdin.write("cancel\n")
+            assert until(lambda: active(urls) == 0, 15.0) < 2.0
+            assert process.stdout.readline() == "0\n"
+
+            process.stdin.write("slow\n")
+            until(lambda: active(urls) == 12, 30.0)
+            for worker, how, left in ((first, signal.SIGTERM, 6), (second, signal.SIGKILL, 0)):
+                os.kill(worker, how)
+                assert until(lambda left=left: active(urls) == left, 15.0) < 2.0  # type: ignore[misc]
+            process.communicate(timeout=60)
+        finally:
+            process.kill()
+            process.communicate()
+    assert process.returncode == 0
 
 
 def test_coworkers_cost_is_told_apart(played: Played) -> None:
