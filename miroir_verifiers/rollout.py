@@ -144,6 +144,10 @@ class Rollout:
         if not self._halted:
             self.failure = self.failure or error
 
+    def opening(self) -> str:
+        """What a model is told first, of the episode that has begun."""
+        return self.settings.prompt(self.task, self.tools, self.observation)
+
     def step(self, tool: str, arguments: dict[str, Any], *, timeout_s: float | None = None) -> Step:
         """Call a tool, then have the coworkers answer who owe a reply; Voided once the rollout was halted."""
         with self._blocking():

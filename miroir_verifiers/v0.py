@@ -56,7 +56,7 @@ class MiroirMultiTurnEnv(vf.MultiTurnEnv):
         rollout = Rollout(cast("Task", state["info"]["row"]), self.settings)
         state[_ROLLOUT] = rollout
         await _made(state, rollout.begin)
-        told = await _made(state, lambda: self.settings.prompt(rollout.task, rollout.tools, rollout.observation))
+        told = await _made(state, rollout.opening)
         system = [message for message in state["prompt"] if message["role"] == "system"]
         state["prompt"] = [*system, vf.UserMessage(content=told)]
         state["tool_defs"] = [

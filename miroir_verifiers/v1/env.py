@@ -16,6 +16,7 @@ from miroir.errors import InvalidArgument
 from ..threads import threads
 from .attempts import Attempts
 from .harness import MiroirHarness
+from .opened import opened
 from .task import MiroirTask
 
 if TYPE_CHECKING:
@@ -34,19 +35,17 @@ class MiroirEnv(vf.SingleAgentEnv, vf.Env[MiroirEnvConfig]):
 
     async def run(self, task: MiroirTask, agents: vf.Agents) -> None:
         """Have the agent play the task."""
-        owned, attempts = task.owned(), Attempts()
-        with self._served(attempts, agents.agent) as tools:
+        own = isinstance(agents.agent.harness, MiroirHarness)
+        owned, attempts = (task if own else opened(task)).owned(), Attempts()
+        with contextlib.nullcontext() if own else self._served(attempts, agents.agent) as tools:
             try:
                 await agents.agent.run(owned, tools=tools, on_trace=attempts.traces.append)
             finally:
                 await owned.release()
 
     @contextlib.contextmanager
-    def _served(self, attempts: Attempts, agent: vf.Agent) -> Iterator[Mapping[str, SharedToolServer] | None]:
-        """The servers of the episode's tools: one, which adds no prefix to names, for harnesses but Miroir's own."""
-        if isinstance(agent.harness, MiroirHarness):
-            yield None
-            return
+    def _served(self, attempts: Attempts, agent: vf.Agent) -> Iterator[Mapping[str, SharedToolServer]]:
+        """The servers of the episode's tools, for harnesses but Miroir's own: one, which adds no prefix to names."""
         if not runtime_is_local(agent.config.runtime):
             raise InvalidArgument(
                 f"the harness {agent.harness.config.id!r} would run in a sandbox from which the tools on this machine "

@@ -237,6 +237,10 @@ def test_another_harness_plays_over_the_bridge(desk: Desk) -> None:
     assert (trace["ok"], trace["stop_condition"], trace["metrics"]["steps"]) == (True, "episode_over", 1.0)
     assert trace["info"]["miroir"]["ended_by"] == "submit"
     assert "submit" in [tool["name"] for tool in trace["tools"]]
+    told = next(node["message"]["content"] for node in trace["nodes"] if node["message"]["role"] == "user")
+    assert told.startswith(trace["task"]["data"]["prompt"])
+    assert "\n\nToday is " in told  # in the episode's world, which its first observation tells
+    assert trace["task"]["type"] == "MiroirTask"
     written = "".join(file.read_text() for file in (desk.folder / "null").rglob("*") if file.is_file())
     assert "/mcp?key=…" in written
     assert written.count("/mcp?key=") == written.count("/mcp?key=…")
