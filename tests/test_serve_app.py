@@ -289,3 +289,23 @@ def test_an_unknown_path_is_not_found(url: str) -> None:
     """Any other path is 404 in JSON, and the wrong method 405."""
     assert requests.get(f"{url}/nowhere", timeout=10).json() == {"detail": "Not Found"}
     assert requests.get(f"{url}/mcp", timeout=10).status_code == 405
+
+
+class Cut(Puppet):
+    """Its texts were cut within a character."""
+
+    def tools(self, surface):
+        return [{"name": "say", "description": "half \ud83d", "inputSchema": {"type": "object"}}]
+
+    def tasks(self, split):
+        return [{"id": "cut", "task_hash": "h", "instruction": "Say \ud83d."}] if split == "train" else []
+
+
+def test_texts_that_were_cut_within_a_character_are_listed() -> None:
+    """Half of a surrogate pair goes through JSON escaped, and comes back as it was."""
+    with running(Cut) as base:
+        _, listed = post(f"{base}/mcp", {"jsonrpc": "2.0", "id": 1, "method": "tools/list"})
+        _, tasks = post(f"{base}/puppet/tasks", {"split": "train"})
+
+    assert listed["result"]["tools"][0]["description"] == "half \ud83d"
+    assert tasks["tasks"][0]["instruction"] == "Say \ud83d."

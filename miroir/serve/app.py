@@ -14,7 +14,7 @@ from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
 from starlette.requests import Request
-from starlette.responses import JSONResponse, Response
+from starlette.responses import Response
 from starlette.routing import Route, WebSocketRoute
 from starlette.types import ASGIApp, Receive, Scope, Send
 
@@ -23,6 +23,7 @@ from . import mcp
 from .catalog import Catalog, CatalogError
 from .connection import LeaseSocket
 from .leases import Leases
+from .reply import JSONReply
 from .schema import SCHEMA
 from .tasks import TaskRoutes, body
 from .world import Factory
@@ -65,7 +66,7 @@ class _Info:
         self._leases = leases
         self._boot_id = uuid.uuid4().hex
 
-    async def health(self, request: Request) -> JSONResponse:
+    async def health(self, request: Request) -> JSONReply:
         """Whether the server can serve, and whether a slot is free."""
         self._leases.note(request.headers.get(WAITING_HEADER))
         sickness = self._leases.sickness()
@@ -79,11 +80,11 @@ class _Info:
             "protocol": PROTOCOL,
             "boot_id": self._boot_id,
         }
-        return JSONResponse(said, 200 if sickness is None else 503)
+        return JSONReply(said, 200 if sickness is None else 503)
 
-    async def metadata(self, _: Request) -> JSONResponse:
+    async def metadata(self, _: Request) -> JSONReply:
         """The environment's name and version, in OpenEnv's shape."""
-        return JSONResponse(
+        return JSONReply(
             {
                 "name": self._catalog.name,
                 "description": self._catalog.description,
@@ -94,18 +95,18 @@ class _Info:
             }
         )
 
-    async def schema(self, _: Request) -> JSONResponse:
+    async def schema(self, _: Request) -> JSONReply:
         """The JSON schemas of actions, observations and state, in OpenEnv's shape."""
-        return JSONResponse(SCHEMA)
+        return JSONReply(SCHEMA)
 
     async def mcp(self, request: Request) -> Response:
         """JSON-RPC for MCP clients: what the environment shows on a surface."""
         try:
             message = await body(request)
         except ValueError as error:
-            return JSONResponse(mcp.error(None, mcp.PARSE_ERROR, str(error)))
+            return JSONReply(mcp.error(None, mcp.PARSE_ERROR, str(error)))
         reply = await mcp.over_http(message, self._catalog, request.query_params.get("surface"))
-        return Response(status_code=202) if reply is None else JSONResponse(reply)
+        return Response(status_code=202) if reply is None else JSONReply(reply)
 
 
 class _Guard:
@@ -125,23 +126,23 @@ class _Guard:
         if self._token is None:
             # Any web page may open a WebSocket to its reader's loopback; the browser then says where it is from.
             if b"origin" in headers:
-                return JSONResponse({"detail": "a web page may not use this server; start it with a token"}, 403)
+                return JSONReply({"detail": "a web page may not use this server; start it with a token"}, 403)
             return None
         scheme, _, token = headers.get(b"authorization", b"").partition(b" ")
         if scheme.lower() == b"bearer" and hmac.compare_digest(token.strip(), self._token):
             return None
         detail = {"detail": "a token is needed; send it as Authorization: Bearer"}
-        return JSONResponse(detail, 401, {"WWW-Authenticate": "Bearer"})
+        return JSONReply(detail, 401, {"WWW-Authenticate": "Bearer"})
 
 
-async def _refused(_: Request, error: Exception) -> JSONResponse:
+async def _refused(_: Request, error: Exception) -> JSONReply:
     assert isinstance(error, HTTPException)
-    return JSONResponse({"detail": error.detail}, error.status_code, error.headers)
+    return JSONReply({"detail": error.detail}, error.status_code, error.headers)
 
 
-async def _failed(_: Request, error: Exception) -> JSONResponse:
+async def _failed(_: Request, error: Exception) -> JSONReply:
     _log.warning("%s", error, exc_info=error)
-    return JSONResponse({"detail": str(error)}, 500)
+    return JSONReply({"detail": str(error)}, 500)
 
 
 def _lifespan(catalog: Catalog) -> Any:

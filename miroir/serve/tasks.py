@@ -7,11 +7,11 @@ from typing import Any
 
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
-from starlette.responses import JSONResponse
 from starlette.routing import Route
 
 from ..wire import Task
 from .catalog import Catalog, UnknownSplit
+from .reply import JSONReply
 
 _BODY_MOST = 1024 * 1024
 
@@ -46,35 +46,35 @@ class TaskRoutes:
             Route("/{env}/task_range", self._task_range, methods=["POST"]),
         ]
 
-    async def _environments(self, _: Request) -> JSONResponse:
-        return JSONResponse([self._catalog.name])
+    async def _environments(self, _: Request) -> JSONReply:
+        return JSONReply([self._catalog.name])
 
-    async def _splits(self, request: Request) -> JSONResponse:
+    async def _splits(self, request: Request) -> JSONReply:
         self._check_name(request)
         splits = await self._catalog.splits()
-        return JSONResponse([{"name": name, "type": kind} for name, kind in splits.items()])
+        return JSONReply([{"name": name, "type": kind} for name, kind in splits.items()])
 
-    async def _tasks(self, request: Request) -> JSONResponse:
+    async def _tasks(self, request: Request) -> JSONReply:
         tasks, _ = await self._asked(request)
-        return JSONResponse({"tasks": tasks, "env_name": self._catalog.name})
+        return JSONReply({"tasks": tasks, "env_name": self._catalog.name})
 
-    async def _num_tasks(self, request: Request) -> JSONResponse:
+    async def _num_tasks(self, request: Request) -> JSONReply:
         tasks, _ = await self._asked(request)
-        return JSONResponse({"num_tasks": len(tasks)})
+        return JSONReply({"num_tasks": len(tasks)})
 
-    async def _task(self, request: Request) -> JSONResponse:
+    async def _task(self, request: Request) -> JSONReply:
         tasks, asked = await self._asked(request, "index")
         index = asked.get("index")
         if index is None or not 0 <= index < len(tasks):
             raise HTTPException(400, f"Invalid task index: {index}; the split has {len(tasks)} tasks")
-        return JSONResponse({"task": tasks[index], "env_name": self._catalog.name})
+        return JSONReply({"task": tasks[index], "env_name": self._catalog.name})
 
-    async def _task_range(self, request: Request) -> JSONResponse:
+    async def _task_range(self, request: Request) -> JSONReply:
         tasks, asked = await self._asked(request, "start", "stop")
         start, stop = asked.get("start", 0), asked.get("stop", len(tasks))
         if not 0 <= start <= stop:
             raise HTTPException(400, f"Invalid task range: {start} to {stop}; the split has {len(tasks)} tasks")
-        return JSONResponse({"tasks": tasks[start:stop], "env_name": self._catalog.name})
+        return JSONReply({"tasks": tasks[start:stop], "env_name": self._catalog.name})
 
     async def _asked(self, request: Request, *numbers: str) -> tuple[list[Task], dict[str, int]]:
         """The tasks of the split that the body names, and the whole numbers that it may hold besides."""
