@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import math
 import os
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, SupportsFloat
 
 from miroir.coworkers import CoworkerModel
 from miroir.errors import InvalidArgument
@@ -53,6 +54,17 @@ class Preset:
         _hold("prompt", self.prompt, "a function or None", self.prompt is None or callable(self.prompt))
         for field_name in ("metrics", "rewards"):
             object.__setattr__(self, field_name, _measures(field_name, getattr(self, field_name)))
+
+
+def measured(measures: Mapping[str, Measure], record: Record) -> dict[str, float]:
+    """What each function gives for the graded record; InvalidArgument for anything but a finite number."""
+    return {name: _number(name, measure(record)) for name, measure in measures.items()}
+
+
+def _number(name: str, given: object) -> float:
+    if isinstance(given, SupportsFloat) and math.isfinite(given):
+        return float(given)
+    raise InvalidArgument(f"a preset's {name!r} gave {given!r} for an episode; return a finite number")
 
 
 def _measures(field_name: str, value: object) -> dict[str, Measure]:

@@ -16,7 +16,7 @@ from miroir.wire import Task
 
 from . import conversation, offers
 from .cancelling import waited
-from .preset import Measure
+from .preset import Measure, measured
 from .rollout import Rollout, Seat
 from .settings import CHOICE, OPTIONS, Settings, refuse_unknown, settings
 from .threads import threads
@@ -108,7 +108,7 @@ class MiroirMultiTurnEnv(vf.MultiTurnEnv):
             rollout.fail(ModelError(f"{type(failure).__name__}: {failure.__cause__ or failure}"))
         try:
             record = await _made(state, lambda: rollout.conclude(seat, self._played(state)))
-            state[_SCORES] = await _made(state, lambda: {name: score(record) for name, score in self._scores.items()})
+            state[_SCORES] = await _made(state, lambda: measured(self._scores, record))
         except vf.InfraError as error:
             state["error"] = failure or error
 
@@ -143,7 +143,8 @@ def _scorer(name: str) -> Callable[[vf.State], float]:
     """What was measured under the name; 0 beside the error that says that the episode is void."""
 
     def score(state: vf.State) -> float:
-        return float(state.get(_SCORES, {}).get(name, 0.0))
+        scores: dict[str, float] = state.get(_SCORES, {})
+        return scores.get(name, 0.0)
 
     score.__name__ = name
     return score

@@ -14,7 +14,7 @@ import pytest
 
 from miroir.coworkers import CoworkerModel
 from miroir.errors import InvalidArgument
-from miroir_verifiers.preset import Preset
+from miroir_verifiers.preset import Preset, measured
 
 URLS = ["http://127.0.0.1:8000", "http://127.0.0.1:8001"]
 
@@ -80,6 +80,16 @@ def test_what_cannot_work_is_refused(fields: dict[str, Any], told: str) -> None:
     with pytest.raises(InvalidArgument) as caught:
         Preset(**{"urls": URLS, **fields})
     assert caught.value.message == told
+
+
+@pytest.mark.parametrize("given", [None, "much", float("nan"), float("inf")])
+def test_a_measure_is_a_finite_number(given: Any) -> None:
+    """Anything else is an error that names the function, and no score."""
+    record: Any = {"steps": [{}] * 3}
+    assert measured({"calls": calls, "all": lambda _: True}, record) == {"calls": 3.0, "all": 1.0}
+    with pytest.raises(InvalidArgument) as caught:
+        measured({"brief": lambda _: given}, record)
+    assert caught.value.message == f"a preset's 'brief' gave {given!r} for an episode; return a finite number"
 
 
 @pytest.mark.parametrize("token_env", ["s3cr3t-t0ken", "", 3])

@@ -17,6 +17,7 @@ from miroir.wire import Record, Task
 
 from .. import conversation
 from ..cancelling import waited
+from ..preset import measured
 from ..rollout import Rollout, Seat, Voided
 from ..threads import threads
 from .config import MiroirTaskConfig
@@ -85,15 +86,13 @@ class MiroirTask(vf.Task[MiroirTaskData, MiroirState, MiroirTaskConfig]):
         """The environment's reward, and the preset's own."""
         record = _graded(trace)
         assert record["reward"] is not None
-        own = {name: reward(record) for name, reward in rollout_of(trace).settings.rewards.items()}
-        return {"miroir": record["reward"], **own}
+        return {"miroir": record["reward"], **measured(rollout_of(trace).settings.rewards, record)}
 
     @vf.metric
     async def numbers(self, trace: vf.Trace) -> Mapping[str, float]:
         """What the environment measured, and the preset."""
         record = _graded(trace)
-        own = {name: measure(record) for name, measure in rollout_of(trace).settings.metrics.items()}
-        return {**metrics(record), **own}
+        return {**metrics(record), **measured(rollout_of(trace).settings.metrics, record)}
 
     async def validate(self, runtime: vf.Runtime) -> bool:
         """Whether the task can be reset, submitted at once, and graded."""
