@@ -44,8 +44,14 @@ def secret_from(variable: str | None) -> str | None:
         return None
     secret = os.environ.get(variable, "").strip()
     if not secret:
-        raise InvalidArgument(f"the environment variable {variable} is empty or not set; put the secret into it")
+        raise InvalidArgument(f"{named(variable)} is empty or not set; put the secret into it")
     return secret
+
+
+def named(variable: str) -> str:
+    """The environment variable, in words. A name that is not in capitals stays unsaid: it may be the secret itself."""
+    usual = variable.isascii() and variable.isidentifier() and variable.isupper()
+    return f"the environment variable {variable}" if usual else "the environment variable that was named"
 
 
 def bearer(token: str | None) -> dict[str, str]:

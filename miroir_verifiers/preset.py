@@ -72,6 +72,8 @@ def _measures(field_name: str, value: object) -> dict[str, Measure]:
     _hold(field_name, value, "a dict of functions by name", isinstance(value, Mapping))
     assert isinstance(value, Mapping)
     for name, function in value.items():
+        if name == "miroir":
+            raise InvalidArgument(f"{field_name}['miroir'] would hide the environment's own reward; name it otherwise")
         named = isinstance(name, str) and _NAME.fullmatch(name)
         _hold(f"{field_name}[{name!r}]", function, "a function with a plain name", bool(named) and callable(function))
     return dict(value)

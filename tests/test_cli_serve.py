@@ -96,7 +96,7 @@ def test_listens_on_other_addresses_when_it_is_told_that_anyone_may() -> None:
         ([PUPPET, "--host", "0.0.0.0"], "0.0.0.0 can be reached by others; use --token-env NAME, or --no-token to"),
         (
             [PUPPET, "--token-env", "UNSET_NAME"],
-            "the environment variable UNSET_NAME is not set; put the token into it",
+            "the environment variable UNSET_NAME is empty or not set; put the secret into it",
         ),
         ([PUPPET, "--max-sessions", "0"], "max_sessions is 0; a server needs at least one"),
         ([PUPPET, "--port", "70000"], "70000 is not a port"),

@@ -155,3 +155,12 @@ def test_a_secret_comes_from_the_environment(monkeypatch: pytest.MonkeyPatch) ->
     assert rest.secret_from(None) is None
     with pytest.raises(InvalidArgument, match="the environment variable NO_SECRET is empty or not set; put the secret"):
         rest.secret_from("NO_SECRET")
+
+
+@pytest.mark.parametrize("pasted", ["hf_AbC123", "sk-1234", "0123456789", "s3crét"])
+def test_a_secret_in_place_of_a_name_is_not_said(pasted: str) -> None:
+    """Whoever pastes the token itself does not read it in an error."""
+    with pytest.raises(InvalidArgument, match="the environment variable that was named is empty or not set") as caught:
+        rest.secret_from(pasted)
+
+    assert pasted not in str(caught.value)

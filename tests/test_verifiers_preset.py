@@ -72,6 +72,10 @@ def test_the_coworkers_key_is_not_shown() -> None:
         ({"prompt": "Go."}, "a preset's prompt is 'Go.'; pass a function or None"),
         ({"metrics": [calls]}, "a preset's metrics is a list; pass a dict of functions by name"),
         ({"metrics": {"calls": 3}}, "a preset's metrics['calls'] is a int; pass a function with a plain name"),
+        (
+            {"rewards": {"miroir": calls}},
+            "rewards['miroir'] would hide the environment's own reward; name it",
+        ),
         ({"rewards": {"n/a": calls}}, "a preset's rewards['n/a'] is a function; pass a function with a plain name"),
     ],
 )

@@ -63,10 +63,9 @@ def _token(args: argparse.Namespace) -> str | None:
                 f"{args.host} can be reached by others; use --token-env NAME, or --no-token to allow it"
             )
         return None
-    token = os.environ.get(args.token_env, "")
-    if not token.strip():
-        raise InvalidArgument(f"the environment variable {args.token_env} is not set; put the token into it")
-    return token.strip()
+    from ..rest import secret_from
+
+    return secret_from(args.token_env)
 
 
 def _write_port(path: str, url: str) -> None:

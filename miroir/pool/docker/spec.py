@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from ...errors import ContainerPoolError, InvalidArgument
+from ...rest import named
 from .mount import Mount
 
 DEFAULT_PORT = 8000
@@ -75,7 +76,7 @@ class ContainerSpec:
             raise InvalidArgument(f"the env file {self.env_file} is not there; name a file with a NAME=VALUE a line")
         for name in self.env:
             if name not in os.environ:
-                raise InvalidArgument(f"the environment variable {name} is not set; set it for the containers")
+                raise InvalidArgument(f"{named(name)} is not set; set it for the containers")
 
     def run_argv(self) -> Iterator[str]:
         """The options of `docker run`, then image and arguments."""
