@@ -74,7 +74,7 @@ def test_the_coworkers_key_is_not_shown() -> None:
         ({"metrics": {"calls": 3}}, "a preset's metrics['calls'] is a int; pass a function with a plain name"),
         (
             {"rewards": {"miroir": calls}},
-            "rewards['miroir'] would hide the environment's own reward; name it",
+            "rewards['miroir'] would hide the environment's own reward; name it otherwise",
         ),
         ({"rewards": {"n/a": calls}}, "a preset's rewards['n/a'] is a function; pass a function with a plain name"),
     ],
