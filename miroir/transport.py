@@ -146,12 +146,12 @@ class Transport:
             if unasked is None:
                 raise
             return unasked
-        return wire.decode(self._connection.recv(deadline - time.monotonic(), decode=False))
+        return wire.decode(self._connection.recv(deadline - time.monotonic(), decode=False), lenient=True)
 
     def _unasked(self) -> dict[str, Any] | None:
         """A frame that came without a request: the error that ended the session; anything else is LinkClosed."""
         try:
-            frame = wire.decode(self._connection.recv(0, decode=False))
+            frame = wire.decode(self._connection.recv(0, decode=False), lenient=True)
         except TimeoutError:
             return None
         if not wire.ends_session(frame):

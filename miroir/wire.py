@@ -33,7 +33,7 @@ EPISODE_OVER = "EPISODE_OVER"
 UNKNOWN_COWORKER = "UNKNOWN_COWORKER"
 NOT_GRADED = "NOT_GRADED"
 
-_DECODER = json.JSONDecoder(parse_constant=lambda _: None)
+_LENIENT = json.JSONDecoder(parse_constant=lambda _: None)
 
 SURFACES = ("api", "mcp", "code")
 ENDINGS = ("submit", "done", "max_steps", "deadline", "abandoned", "env_error", "agent_error", "lost")
@@ -196,9 +196,13 @@ def encode(frame: Any) -> str:
     return text
 
 
-def decode(data: str | bytes) -> dict[str, Any]:
-    """The frame in `data`; ValueError when it is not a JSON object. NaN and Infinity, no JSON, read as null."""
-    frame = _DECODER.decode(data if isinstance(data, str) else data.decode())
+def decode(data: str | bytes, *, lenient: bool = False) -> dict[str, Any]:
+    """The frame in `data`; ValueError when it is not a JSON object.
+
+    NaN and Infinity, which are no JSON, read as floats, or as null where it is `lenient`.
+    """
+    text = data if isinstance(data, str) else data.decode()
+    frame = _LENIENT.decode(text) if lenient else json.loads(text)
     if not isinstance(frame, dict):
         raise ValueError(f"a frame must be a JSON object, not {type(frame).__name__}")  # noqa: TRY004
     return frame
