@@ -87,6 +87,11 @@ def test_refuses_impossible_resets(client: Client, data: dict, code: str, says: 
             "VALIDATION_ERROR",
             "arguments must be an object of finite numbers",
         ),
+        (
+            '{"type":"step","data":{"tool_name":"say","arguments":{"text":[NaN]}}}',
+            "VALIDATION_ERROR",
+            "arguments must be an object of finite numbers",
+        ),
         ('{"type":"coworker_reply","data":{"coworker":"Ann"}}', "VALIDATION_ERROR", "text must be text"),
         ('{"type":"record","data":{"episode_id":3}}', "VALIDATION_ERROR", "episode_id must be text"),
         ('{"type":"mcp","data":"ping"}', "VALIDATION_ERROR", "data must be an object"),
