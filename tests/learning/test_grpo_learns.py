@@ -16,7 +16,8 @@ from typing import Any
 
 import pytest
 from learning.demonstrations import demonstrations
-from trainers.environment import interpreter, linked_package, offline
+from peers.sites import site
+from trainers.environment import interpreter, offline
 
 from miroir.pool import Pool, ProcessEngine
 
@@ -77,5 +78,5 @@ def reinforced(urls: list[str], folder: Path, seed: int) -> dict[str, Any]:
 def environment(home: Path) -> dict[str, str]:
     """What the script sees: no network, the tiny model's module, and of this environment's packages Miroir alone."""
     (packages := home / "packages").mkdir(parents=True)
-    path = os.pathsep.join(map(str, (HERE.parent / "trainers" / "consumers", linked_package(packages))))
+    path = os.pathsep.join(map(str, (HERE.parent / "trainers" / "consumers", site(packages))))
     return offline(home, PYTHONPATH=path, OMP_NUM_THREADS="1", OMP_WAIT_POLICY="PASSIVE")

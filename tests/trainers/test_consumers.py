@@ -12,7 +12,8 @@ from typing import Any
 
 import pytest
 from derive_records import SUBMIT, record, rows, saved
-from trainers.environment import interpreter, linked_package, offline
+from peers.sites import site
+from trainers.environment import interpreter, offline
 
 from miroir.agents import load_agent
 from miroir.derive import FORMATS, Options, derive
@@ -121,7 +122,7 @@ def rounded(value: Any) -> Any:
 @pytest.fixture(scope="session")
 def package(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder from which another interpreter of this version imports this very miroir."""
-    return linked_package(tmp_path_factory.mktemp("package"))
+    return site(tmp_path_factory.mktemp("package"))
 
 
 @pytest.mark.parametrize("name", ["sft", "dpo", "openai", "atif"])

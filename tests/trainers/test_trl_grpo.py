@@ -13,7 +13,8 @@ from typing import Any
 import pytest
 from mcptools import CALLS, TOOLS
 from peers.servers import free_port, serving
-from trainers.environment import interpreter, linked_package, offline
+from peers.sites import site
+from trainers.environment import interpreter, offline
 from trlplay import free
 from troubled import Troubled, served
 
@@ -73,7 +74,7 @@ def solution(tmp_path_factory: pytest.TempPathFactory) -> list[list[Any]]:
 @pytest.fixture
 def script(tmp_path: Path) -> Callable[..., subprocess.CompletedProcess[str]]:
     """Runs Python in the trainers' environment, where this very miroir can be imported."""
-    paths = [linked_package(tmp_path), HERE / "grpo", HERE / "consumers"]
+    paths = [site(tmp_path), HERE / "grpo", HERE / "consumers"]
 
     def run_script(*arguments: object) -> subprocess.CompletedProcess[str]:
         return subprocess.run(
