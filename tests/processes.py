@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import contextlib
+import os
+import signal
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -24,6 +26,12 @@ def alive(pid: int) -> bool:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
     except OSError:
         return False
+
+
+def stop(pid: int) -> None:
+    """Stop the process as SIGSTOP does, and wait until it stands still: the signal may take a moment to reach it."""
+    os.kill(pid, signal.SIGSTOP)
+    assert until(lambda: Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "T")
 
 
 def children(pid: int | str) -> list[int]:

@@ -14,7 +14,7 @@ from collections.abc import Iterator
 
 import pytest
 from fleetprocess import FleetProcess
-from processes import until
+from processes import stop, until
 
 from miroir import ConnectionLost, Fleet, Session, StepTimeout, transport
 
@@ -123,7 +123,7 @@ def test_a_stopped_server_is_found_by_the_calls_deadline() -> None:
     with FleetProcess(2) as running, Fleet(running.urls) as fleet:
         session = fleet.lease(timeout_s=5)
         session.reset("t")
-        os.kill(running.pid, signal.SIGSTOP)
+        stop(running.pid)
         began = time.monotonic()
         with pytest.raises(StepTimeout):
             session.step("echo", {}, timeout_s=1)
@@ -146,7 +146,7 @@ def test_a_stopped_server_is_found_by_pings(monkeypatch: pytest.MonkeyPatch) -> 
     with FleetProcess(1) as running, Fleet(running.urls) as fleet:
         session = fleet.lease(timeout_s=5)
         session.reset("t")
-        threading.Timer(0.2, os.kill, [running.pid, signal.SIGSTOP]).start()
+        threading.Timer(0.2, stop, [running.pid]).start()
         began = time.monotonic()
         with pytest.raises(ConnectionLost, match="it was given up \\(keepalive ping timeout\\)"):
             session.step("sleep", {"s": 60}, timeout_s=60)
@@ -163,7 +163,7 @@ def test_a_stopped_server_is_found_within_85_seconds() -> None:
     with FleetProcess(1) as running, Fleet(running.urls) as fleet:
         session = fleet.lease(timeout_s=5)
         session.reset("t")
-        os.kill(running.pid, signal.SIGSTOP)
+        stop(running.pid)
         began = time.monotonic()
         lost(session, 120)
         took_s = time.monotonic() - began

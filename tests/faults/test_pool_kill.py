@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from processes import alive, children, until
+from processes import alive, children, stop, until
 
 from miroir.pool import read_statuses
 from miroir.urls import read_urls
@@ -156,7 +156,7 @@ def test_a_second_signal_kills_at_once(pool: Starter, tmp_path: Path) -> None:
     command = pool()
     assert command.ready()
     servers = command.servers
-    os.kill(servers[0], signal.SIGSTOP)
+    stop(servers[0])
     command.process.send_signal(signal.SIGINT)
     assert until(lambda: not command.urls_file.exists())
     assert command.process.poll() is None
