@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import os
+import signal
 import threading
 import time
 from collections.abc import Iterator
@@ -13,6 +14,9 @@ from processes import children, descriptors
 
 # A child started from the checkout must import the installed package, not the folder it stands in.
 os.environ["PYTHONSAFEPATH"] = "1"
+
+# A shell has what it starts in the background ignore SIGINT, which tests send.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 GRACE_S = 5.0  # how long a closing thread, socket or child may take to be gone
 
