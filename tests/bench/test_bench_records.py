@@ -107,6 +107,8 @@ def traces(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
             }
             record["prompt"] = "x" * (RECORD_BYTES - len(json.dumps(record)) - 15)
             file.write(json.dumps(record) + "\n")
+        file.flush()
+        os.fsync(file.fileno())  # or the disk would still write while the first figures are taken
     yield path
     path.unlink()
 

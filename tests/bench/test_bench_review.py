@@ -63,6 +63,8 @@ def traces(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
                 "trial": number % 4,
             }
             file.write(json.dumps({**body, **named}) + "\n")
+        file.flush()
+        os.fsync(file.fileno())  # or the disk would still write while the first figures are taken
     yield path
     path.unlink()
 

@@ -12,6 +12,7 @@ from serveclient import Client, leased, served
 pytestmark = pytest.mark.bench
 
 STEPS = 1000
+SLACK = 3  # how much slower a busy machine may be than the figures in the docstrings
 
 
 def percentile(times: list[float], share: float) -> float:
@@ -37,7 +38,7 @@ def test_a_step_costs_little() -> None:
                 client.reset()
             times.append(timed(client, "step", step))
     print(f"step p50 {percentile(times, 0.5):.3f} ms, p99 {percentile(times, 0.99):.3f} ms")
-    assert percentile(times, 0.5) <= 0.8
+    assert percentile(times, 0.5) <= SLACK * 0.8
 
 
 def test_the_office_answers_fast() -> None:
@@ -50,8 +51,8 @@ def test_the_office_answers_fast() -> None:
             resets.append(timed(client, "reset", {"task_id": task["id"]}))
             steps += [timed(client, "step", step) for _ in range(10)]
     print(f"office reset p50 {percentile(resets, 0.5):.2f} ms, step p50 {percentile(steps, 0.5):.2f} ms")
-    assert percentile(resets, 0.5) <= 25
-    assert percentile(steps, 0.5) <= 3
+    assert percentile(resets, 0.5) <= SLACK * 25
+    assert percentile(steps, 0.5) <= SLACK * 3
 
 
 def test_health_answers_while_a_step_burns_the_processor() -> None:
@@ -67,4 +68,4 @@ def test_health_answers_while_a_step_burns_the_processor() -> None:
             times.append(time.perf_counter() - begun)
         assert client.receive()["type"] == "observation"
     print(f"/health p50 {percentile(times, 0.5):.2f} ms, p99 {percentile(times, 0.99):.2f} ms over {len(times)}")
-    assert percentile(times, 0.99) <= 20
+    assert percentile(times, 0.99) <= SLACK * 20
