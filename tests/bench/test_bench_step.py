@@ -91,7 +91,7 @@ def test_step_beside_a_tcp_echo(echo: socket.socket, size: int, most: float) -> 
 
 
 def test_sixty_four_sessions_beside_bare_websockets() -> None:
-    """64 sessions in 64 threads make 0.6 of the steps a second that bare websockets.sync connections make; wanted: 0.7."""
+    """64 threads of sessions make 0.6 of the steps a second that bare websockets.sync connections make; wanted: 0.7."""
     with FleetProcess(64) as running, Fleet(running.urls) as fleet:
         rounds = [(bare_rate(running.urls), session_rate(fleet)) for _ in range(5)]
     bare, ours = (statistics.median(rates) for rates in zip(*rounds, strict=True))  # single rounds vary threefold
