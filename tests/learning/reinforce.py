@@ -20,6 +20,7 @@ import supervised
 import tiny_qwen
 import torch
 from datasets import concatenate_datasets
+from on_cpu import ON_CPU
 from transformers import TrainerCallback
 from transformers.utils import get_json_schema
 from trl import GRPOConfig, GRPOTrainer
@@ -92,12 +93,7 @@ def reinforcement(spec: Spec, model: Any, words: Any, folder: Path, seed: int) -
         max_tool_calling_iterations=10,
         logging_steps=1,
         seed=seed,
-        use_cpu=True,
-        bf16=False,
-        gradient_checkpointing=False,
-        report_to="none",
-        save_strategy="no",
-        disable_tqdm=True,
+        **ON_CPU,
     )
     return GRPOTrainer(
         model=model,

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from datasets import Dataset, Features, Json, List, Value, load_dataset
+from on_cpu import ON_CPU
 from transformers import TrainerCallback
 from trl import SFTConfig, SFTTrainer
 
@@ -48,12 +49,7 @@ def teach(model: Any, words: Any, rows: Dataset, steps: int, **options: Any) -> 
             adam_beta2=0.95,
             max_grad_norm=1.0,
             logging_steps=1,
-            use_cpu=True,
-            bf16=False,
-            gradient_checkpointing=False,
-            report_to="none",
-            save_strategy="no",
-            disable_tqdm=True,
+            **ON_CPU,
             **options,
         )
         SFTTrainer(

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import json
-import subprocess
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, NamedTuple
 
 import pytest
+from peers import scenes
+from peers.scenes import Peer, Played
 from peers.sites import site, variables
 from peers.stage import TRICKY, staged
 from peers.venvs import venv
@@ -23,28 +23,6 @@ COMMAND_S = 150.0
 KEY = "sk-S3CRET-OF-THE-MODEL"
 
 
-class Peer(NamedTuple):
-    """An environment with verifiers: its folder of commands, and the variables to run them with."""
-
-    commands: Path
-    variables: dict[str, str]
-
-    def finished(self, command: list[str], folder: Path) -> subprocess.CompletedProcess[str]:
-        """The command, once it has ended."""
-        words = [str(self.commands / command[0]), *command[1:]]
-        return subprocess.run(
-            words, env=self.variables, cwd=folder, capture_output=True, text=True, timeout=COMMAND_S, check=False
-        )
-
-
-class Played(NamedTuple):
-    """The report of the scenes, the folder of what they saved, and the requests that the model got."""
-
-    report: dict[str, Any]
-    folder: Path
-    asked: list[dict[str, Any]]
-
-
 @pytest.fixture(scope="module")
 def peer(tmp_path_factory: pytest.TempPathFactory) -> Peer:
     """Verifiers 0.3.1 with Miroir."""
@@ -55,12 +33,9 @@ def peer(tmp_path_factory: pytest.TempPathFactory) -> Peer:
 @pytest.fixture(scope="module")
 def played(peer: Peer, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Played]:
     """All scenes, in one process."""
-    folder = tmp_path_factory.mktemp("scenes")
-    with staged(4, 16) as (urls, model):
-        words = ["python", str(HERE / "verifiers_v0.py"), json.dumps(urls), model.base_url, str(folder)]
-        done = peer.finished(words, folder)
-        assert done.returncode == 0, done.stderr[-4000:]
-        yield Played(json.loads(done.stdout.splitlines()[-1]), folder, model.bodies)
+    script, folder = HERE / "verifiers_v0.py", tmp_path_factory.mktemp("scenes")
+    with scenes.played(peer, script, folder, sessions=16, timeout_s=COMMAND_S) as scene:
+        yield scene
 
 
 def test_an_evaluation_by_the_command_line(peer: Peer, tmp_path: Path) -> None:
@@ -68,7 +43,7 @@ def test_an_evaluation_by_the_command_line(peer: Peer, tmp_path: Path) -> None:
     with staged(4, 2) as (urls, model):
         options = json.dumps({"urls": urls[:4], "traces": str(tmp_path / "records")})
         words = ["vf-eval", "miroir_verifiers", "-m", "say", "-b", model.base_url, "-k", "STUB_KEY", "-a", options]
-        done = peer.finished([*words, "-n", "5", "-r", "4", "-s", "-d", "--max-retries", "1"], tmp_path)
+        done = peer.finished([*words, "-n", "5", "-r", "4", "-s", "-d", "--max-retries", "1"], tmp_path, COMMAND_S)
     assert done.returncode == 0, done.stderr[-4000:]
 
     (results,) = (tmp_path / "outputs").rglob("results.jsonl")

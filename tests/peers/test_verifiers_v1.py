@@ -11,10 +11,12 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import pytest
 from modelserver import ModelServer
+from peers import scenes
+from peers.scenes import Peer, Played
 from peers.sites import site, variables
 from peers.stage import TRICKY, active, staged
 from peers.venvs import venv
@@ -30,26 +32,12 @@ COMMAND_S = 120.0
 TOKEN, KEY, FRIENDS_KEY = "S3CRET-OF-THE-OFFICE", "sk-S3CRET-OF-THE-MODEL", "sk-S3CRET-OF-FRIENDS"
 
 
-class Peer(NamedTuple):
-    """An environment with verifiers: its folder of commands, and the variables to run them with."""
-
-    commands: Path
-    variables: dict[str, str]
-
-    def evaluation(self, urls: list[str], model: ModelServer, name: str, out: Path, *more: str) -> list[str]:
-        """The command of an evaluation without a dashboard."""
-        endpoint = ["--client.base-url", model.base_url, "--client.api-key-var", "STUB_KEY"]
-        fleet = ["--env.taskset.task.urls", *urls]
-        quiet = ["--no-push", "--no-rich", "--output-dir", str(out), "--run.name", name]
-        return [str(self.commands / "vf-eval"), "miroir_verifiers", "--model", name, *endpoint, *fleet, *quiet, *more]
-
-
-class Played(NamedTuple):
-    """The report of the scenes, the folder of what they saved, and the requests that the model got."""
-
-    report: dict[str, Any]
-    folder: Path
-    asked: list[dict[str, Any]]
+def evaluation(urls: list[str], model: ModelServer, name: str, out: Path, *more: str) -> list[str]:
+    """The command of an evaluation without a dashboard."""
+    endpoint = ["--client.base-url", model.base_url, "--client.api-key-var", "STUB_KEY"]
+    fleet = ["--env.taskset.task.urls", *urls]
+    quiet = ["--no-push", "--no-rich", "--output-dir", str(out), "--run.name", name]
+    return ["vf-eval", "miroir_verifiers", "--model", name, *endpoint, *fleet, *quiet, *more]
 
 
 @pytest.fixture(scope="module")
@@ -63,18 +51,10 @@ def peer(tmp_path_factory: pytest.TempPathFactory) -> Peer:
 @pytest.fixture(scope="module")
 def played(peer: Peer, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Played]:
     """All scenes, in one process."""
-    folder = tmp_path_factory.mktemp("scenes")
-    with staged(4, 64) as (urls, model):
-        program = [str(peer.commands / "python"), str(HERE / "verifiers_v1.py")]
-        done = finished(peer, [*program, json.dumps(urls), model.base_url, str(folder)], SCENES_S)
-        assert done.returncode == 0, done.stderr[-4000:]
-        assert "never retrieved" not in done.stderr
-        yield Played(json.loads(done.stdout.splitlines()[-1]), folder, model.bodies)
-
-
-def finished(peer: Peer, command: list[str], timeout_s: float = COMMAND_S) -> subprocess.CompletedProcess[str]:
-    """The command, once it has ended."""
-    return subprocess.run(command, env=peer.variables, capture_output=True, text=True, timeout=timeout_s, check=False)
+    script, folder = HERE / "verifiers_v1.py", tmp_path_factory.mktemp("scenes")
+    with scenes.played(peer, script, folder, sessions=64, timeout_s=SCENES_S) as scene:
+        assert "never retrieved" not in scene.errors
+        yield scene
 
 
 def episodes(path: Path) -> list[dict[str, Any]]:
@@ -94,7 +74,9 @@ def test_an_evaluation_by_the_command_line(peer: Peer, tmp_path: Path, monkeypat
             "coworker-api-key-env": "FRIENDS_KEY",
         }
         flags = [word for name, value in settings.items() for word in (f"--env.taskset.task.{name}", value)]
-        done = finished(peer, peer.evaluation(pool.urls, model, "say", tmp_path, *flags, "-n", "10", "-r", "2"))
+        done = peer.finished(
+            evaluation(pool.urls, model, "say", tmp_path, *flags, "-n", "10", "-r", "2"), tmp_path, COMMAND_S
+        )
     assert done.returncode == 0, done.stderr[-4000:]
 
     made = episodes(tmp_path / "say" / "traces.jsonl")
@@ -122,7 +104,8 @@ def test_an_evaluation_by_the_command_line(peer: Peer, tmp_path: Path, monkeypat
 def test_ctrl_c_frees_a_hundred_leases(peer: Peer, tmp_path: Path) -> None:
     """Within two seconds, whatever their model is at."""
     with staged(2, 64) as (urls, model):
-        command = peer.evaluation(urls[:2], model, "slow", tmp_path, "-n", "1", "-r", "100", "-c", "100")
+        program, *words = evaluation(urls[:2], model, "slow", tmp_path, "-n", "1", "-r", "100", "-c", "100")
+        command = [str(peer.commands / program), *words]
         process = subprocess.Popen(command, env=peer.variables, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
         try:
             until(lambda: active(urls[:2]) == 100, 90.0)

@@ -18,17 +18,13 @@ import tiny_qwen
 import torch
 import transformers
 import trl
+from on_cpu import ON_CPU
 
 STEP = {
     "max_steps": 1,
     "per_device_train_batch_size": 1,
-    "use_cpu": True,
-    "bf16": False,
-    "report_to": "none",
-    "save_strategy": "no",
-    "gradient_checkpointing": False,
-    "disable_tqdm": True,
     "learning_rate": 1e-2,
+    **ON_CPU,
 }
 TOLD = 3  # rows whose labels are told
 

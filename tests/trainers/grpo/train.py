@@ -17,6 +17,7 @@ from typing import Any
 import tiny_qwen
 import torch
 from forced import force, offered, say
+from on_cpu import ON_CPU
 from transformers.utils import get_json_schema
 from trl import GRPOConfig, GRPOTrainer
 
@@ -37,12 +38,7 @@ def config(folder: str) -> GRPOConfig:
         max_completion_length=8192,
         learning_rate=1e-2,
         logging_steps=1,
-        use_cpu=True,
-        bf16=False,
-        report_to="none",
-        save_strategy="no",
-        gradient_checkpointing=False,
-        disable_tqdm=True,
+        **ON_CPU,
     )
 
 
