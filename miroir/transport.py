@@ -15,10 +15,11 @@ import time
 import urllib.request
 import weakref
 from collections.abc import Callable
-from typing import Any
+from typing import Any, cast
 from urllib.parse import urlsplit
 
 from websockets.exceptions import ConnectionClosed, InvalidStatus, WebSocketException
+from websockets.frames import DATA_OPCODES, Frame
 from websockets.sync.client import ClientConnection, connect
 
 from . import wire
@@ -62,16 +63,29 @@ class LinkTimeout(Exception):
     """The reply did not come before its deadline; the connection was closed."""
 
 
+class Connection(ClientConnection):
+    """Counts the messages that came, so that nobody need look for one that was not asked for."""
+
+    came = 0
+
+    def process_event(self, event: Any) -> None:
+        """Process what was received, as websockets does."""
+        if isinstance(event, Frame) and event.fin and event.opcode in DATA_OPCODES:
+            self.came += 1
+        super().process_event(event)
+
+
 class Transport:
     """An open WebSocket, used by one caller at a time; further callers queue."""
 
-    def __init__(self, connection: ClientConnection, url: str) -> None:
+    def __init__(self, connection: Connection, url: str) -> None:
         self.url = url
         self.greeting: dict[str, Any] = {}  # its first frame, which tells what the server can do
         self._connection = connection
         self._socket = connection.socket
         self._turn = threading.Lock()  # one exchange at a time
         self._owed = False
+        self._read = 0  # messages, of those that came
         self._closed: str | None = None
         self._pid = os.getpid()
 
@@ -135,34 +149,40 @@ class Transport:
 
     def _round_trip(self, data: bytes, timeout_s: float) -> dict[str, Any]:
         deadline = time.monotonic() + timeout_s
-        unasked = self._unasked()
-        if unasked is not None:
-            return unasked
+        if self._connection.came != self._read:
+            unasked = self._unasked()
+            if unasked is not None:
+                return unasked
         try:
-            self._send(data, timeout_s)
+            if len(data) <= _BUFFERED:
+                self._connection.send(data, text=True)
+            else:
+                self._send_large(data, timeout_s)
         except ConnectionClosed:
             # What a server says before it closes is still there to be read when nothing more can be sent.
             unasked = self._unasked()
             if unasked is None:
                 raise
             return unasked
-        return wire.decode(self._connection.recv(deadline - time.monotonic(), decode=False), lenient=True)
+        return self._receive(deadline - time.monotonic())
 
     def _unasked(self) -> dict[str, Any] | None:
         """A frame that came without a request: the error that ended the session; anything else is LinkClosed."""
         try:
-            frame = wire.decode(self._connection.recv(0, decode=False), lenient=True)
+            frame = self._receive(0)
         except TimeoutError:
             return None
         if not wire.ends_session(frame):
             raise LinkClosed("it sent a frame that nobody asked for")
         return frame
 
-    def _send(self, data: bytes, timeout_s: float) -> None:
-        if len(data) <= _BUFFERED:
-            self._connection.send(data, text=True)
-            return
-        # A frame larger than what is buffered for a peer that does not read may block for ever.
+    def _receive(self, timeout_s: float) -> dict[str, Any]:
+        data = self._connection.recv(timeout_s, decode=False)
+        self._read += 1
+        return wire.decode(data, lenient=True)
+
+    def _send_large(self, data: bytes, timeout_s: float) -> None:
+        """Send what may block for ever, where the peer does not read."""
         late = threading.Event()
 
         def cut() -> None:
@@ -208,9 +228,10 @@ def open_transport(
         sock = None if _needs_proxy(url) else _dial(url, timeout_s)
         if sock is not None and on_dial is not None:
             on_dial(sock)
-        connection = connect(
+        opened = connect(
             _websocket_url(url),
             sock=sock,
+            create_connection=Connection,
             proxy=True if sock is None else None,
             compression=None,
             additional_headers=headers,
@@ -228,6 +249,7 @@ def open_transport(
             raise HandshakeFailed(f"the handshake took more than {timeout_s:g} s") from error
         why = _why_closed(error) if isinstance(error, ConnectionClosed) else reason(error)
         raise HandshakeFailed(why, getattr(error, "errno", None)) from error
+    connection = cast("Connection", opened)
     _sockets.add(connection.socket)
     if sock is None:
         with contextlib.suppress(OSError):  # refused and closed already; the refusal is still to be read

@@ -33,6 +33,8 @@ EPISODE_OVER = "EPISODE_OVER"
 UNKNOWN_COWORKER = "UNKNOWN_COWORKER"
 NOT_GRADED = "NOT_GRADED"
 
+_COMPACT = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), allow_nan=False)
+_ESCAPED = json.JSONEncoder(separators=(",", ":"), allow_nan=False)
 _LENIENT = json.JSONDecoder(parse_constant=lambda _: None)
 
 SURFACES = ("api", "mcp", "code")
@@ -188,11 +190,11 @@ def read_health(status: int, content: bytes) -> Health:
 
 def encode(frame: Any) -> str:
     """The frame as compact JSON text; ValueError for NaN, Infinity and what JSON cannot hold."""
-    text = json.dumps(frame, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
+    text = _COMPACT.encode(frame)
     try:
         text.encode()
     except UnicodeEncodeError:  # a lone surrogate: JSON can carry it escaped, UTF-8 cannot
-        return json.dumps(frame, separators=(",", ":"), allow_nan=False)
+        return _ESCAPED.encode(frame)
     return text
 
 

@@ -303,18 +303,22 @@ def _record(episode_id: str | None, task_id: str | None = "t") -> dict[str, Any]
     }
 
 
-def _frame(opcode: int, payload: bytes) -> bytes:
-    size = len(payload)
+def _frame(opcode: int, payload: bytes, final: bool = True) -> bytes:
+    size, first = len(payload), opcode | (0x80 if final else 0)
     if size < 126:
-        head = bytes([0x80 | opcode, size])
+        head = bytes([first, size])
     elif size < 65536:
-        head = bytes([0x80 | opcode, 126]) + size.to_bytes(2, "big")
+        head = bytes([first, 126]) + size.to_bytes(2, "big")
     else:
-        head = bytes([0x80 | opcode, 127]) + size.to_bytes(8, "big")
+        head = bytes([first, 127]) + size.to_bytes(8, "big")
     return head + payload
 
 
 def _send(writer: asyncio.StreamWriter, value: Any) -> None:
+    if isinstance(value, list):  # a message in pieces, with a ping between them
+        for number, piece in enumerate(value):
+            writer.write(_frame(0 if number else 1, piece, final=number == len(value) - 1) + _frame(9, b""))
+        return
     writer.write(_frame(1, value if isinstance(value, bytes) else json.dumps(value).encode()))
 
 

@@ -335,6 +335,28 @@ class TestBreaking:
         with pytest.raises(LinkClosed, match=r"^it sent a frame that nobody asked for$"):
             link.exchange(STATE, 5)
 
+    def test_a_frame_that_nobody_asked_for_in_an_idle_time(self, link: Transport, fleet: FakeFleet) -> None:
+        """One that comes after many good exchanges is found by the next."""
+        for _ in range(20):
+            link.exchange(STATE, 5)
+        fleet.send(0, {"type": "state", "data": {}})
+        time.sleep(0.2)
+        with pytest.raises(LinkClosed, match=r"^it sent a frame that nobody asked for$"):
+            link.exchange(STATE, 5)
+
+    def test_replies_in_pieces(self, link: Transport, fleet: FakeFleet) -> None:
+        """A message that comes in several frames, pings between them, is one reply; a second one is too many."""
+        pieces = [b'{"type": "state", ', b'"data": ', b'{"n": 1}}']
+        fleet[0].reply = lambda frame: [pieces]
+        told = [link.exchange(STATE, 5) for _ in range(5)]
+        fleet[0].reply = lambda frame: [pieces, pieces]
+        link.exchange(STATE, 5)
+        time.sleep(0.2)
+
+        assert told == [{"type": "state", "data": {"n": 1}}] * 5
+        with pytest.raises(LinkClosed, match=r"^it sent a frame that nobody asked for$"):
+            link.exchange(STATE, 5)
+
     @pytest.mark.parametrize("junk", [b"not json", b"[1]", b'"text"', b"[" * 100_000, b"\xff\xfe"])
     def test_junk_in_place_of_a_reply(self, link: Transport, fleet: FakeFleet, junk: bytes) -> None:
         """What is not a JSON object breaks the connection."""

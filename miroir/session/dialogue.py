@@ -6,8 +6,7 @@ import contextlib
 import os
 import threading
 import time
-from collections.abc import Iterator
-from typing import Any, cast
+from typing import Any
 
 from .. import wire
 from ..errors import ConnectionLost, EnvError, InvalidArgument, MiroirError, StepTimeout
@@ -40,18 +39,16 @@ class Dialogue:
         """Whether no further call can succeed."""
         return self._end is not None
 
-    @contextlib.contextmanager
-    def call(self) -> Iterator[None]:
-        """One call of the session's user: waits for its turn; ConnectionLost in a forked child."""
-        if self.inherited:
+    def call(self) -> threading.Lock:
+        """What a call of the session's user holds while it runs; ConnectionLost in a forked child."""
+        if self._pid != os.getpid():
             raise ConnectionLost(
                 f"the session on {self._url} belongs to the process that leased it; lease one in this process",
                 url=self._url,
                 episode_id=self.episode_id,
                 step=self.step,
             )
-        with self._calls:
-            yield
+        return self._calls
 
     def check(self) -> None:
         """Raise the error that ended the session, if one did."""
@@ -90,7 +87,7 @@ class Dialogue:
             raise
         data = reply.get("data")
         if reply.get("type") == expected and isinstance(data, dict):
-            return cast("dict[str, Any]", data)
+            return data
         raise self._fault(reply, expected)
 
     def close(self) -> tuple[bool, bool]:

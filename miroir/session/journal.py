@@ -50,22 +50,18 @@ class Journal:
         """Whether the episode's time is over."""
         return self.max_seconds is not None and time.monotonic() - self._began >= self.max_seconds
 
-    def add(self, entry: Mapping[str, Any], reply: Mapping[str, Any], at: float) -> None:
-        """Keep a step (its tool and arguments, or its action), sent `at` on the monotonic clock, and its reply."""
-        observation = wire.observed(reply)
-        done = bool(reply.get("done"))
-        seen = {
-            **entry,
-            "result": wire.result_of(observation),
-            "error": observation.get("error"),
-            "reward": reply.get("reward"),
-            "done": done,
-            "at_s": round(at - self._began, 6),
-            "seconds": round(time.monotonic() - at, 6),
-        }
-        self.steps.append(cast("StepEntry", seen))
-        if done:
-            self.end(reply, SUBMIT if entry.get("tool") == SUBMIT else "done")
+    def add(self, entry: dict[str, Any], step: wire.Step, at: float) -> None:
+        """Keep a step: its tool and arguments, or its action, to which `at` (monotonic) and the outcome are added."""
+        observation = step["observation"]
+        entry["result"] = wire.result_of(observation)
+        entry["error"] = observation.get("error")
+        entry["reward"] = step["reward"]
+        entry["done"] = step["done"]
+        entry["at_s"] = round((at - self._began) * 1e6) / 1e6  # half the time of a round to six places
+        entry["seconds"] = round((time.monotonic() - at) * 1e6) / 1e6
+        self.steps.append(cast("StepEntry", entry))
+        if step["done"]:
+            self.end(step, SUBMIT if entry.get("tool") == SUBMIT else "done")
 
     def end(self, reply: Mapping[str, Any], by: str) -> None:
         """The environment has ended the episode in this reply, which has the reward."""

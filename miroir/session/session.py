@@ -125,6 +125,7 @@ class Session:
     def _forget(self) -> None:
         self._dialogue.episode_id, self._dialogue.step = None, 0
         self._journal: Journal | None = None
+        self._limit_s = self._deadlines.step_s  # of a call in the episode
         self._task_tools: list[wire.Tool] | None = None
         self._graded: Graded | None = None
 
@@ -147,6 +148,8 @@ class Session:
             reply = self._dialogue.ask({"type": "reset", "data": data}, "observation", self._deadlines.reset_s)
             self._dialogue.episode_id = episode_id
             self._journal = Journal(task_id or "", options, max_seconds)
+            if max_seconds is not None:
+                self._limit_s = max_seconds + self._deadlines.step_margin_s
             if reply.get("done"):
                 self._journal.end(reply, "done")
             tools = reply.get("tools")
@@ -165,12 +168,12 @@ class Session:
     def _list_tools(self) -> list[Any]:
         try:
             frame = {"type": "step", "data": {"type": "list_tools"}}
-            listed = wire.observed(self._dialogue.ask(frame, "observation", self._step_limit(None))).get("tools")
+            listed = wire.observed(self._dialogue.ask(frame, "observation", self._limit_s)).get("tools")
         except EnvError:
             if not self._server.plain:
                 raise
             frame = {"type": "mcp", "data": {"jsonrpc": "2.0", "id": 1, "method": "tools/list", "params": {}}}
-            result = self._dialogue.ask(frame, "mcp", self._step_limit(None)).get("result")
+            result = self._dialogue.ask(frame, "mcp", self._limit_s).get("result")
             listed = result.get("tools") if isinstance(result, dict) else None
         return listed if isinstance(listed, list) else []
 
@@ -178,40 +181,49 @@ class Session:
         """Call a tool; its observation, the reward so far (None: none yet) and whether the episode is over."""
         if self._server.actions is not None:
             raise InvalidArgument(f"{self.url} has no tools; call act with an action of {self._server.form}")
-        return self._act(call_tool(tool, arguments), {"tool": tool, "arguments": arguments}, timeout_s)
+        return self._act({"tool": tool, "arguments": arguments}, timeout_s)
 
     def act(self, action: dict[str, Any], *, timeout_s: float | None = None) -> wire.Step:
         """Send a raw action, for a server whose actions are not tool calls; InvalidArgument for one of another form."""
         flaws = self._server.flaws(action)
         if flaws:
             raise InvalidArgument(f"this is no action of {self._server.form}: {'; '.join(flaws)}; nothing was sent")
-        return self._act(action, {"action": action}, timeout_s)
+        return self._act({"action": action}, timeout_s)
 
-    def _act(self, action: dict[str, Any], entry: dict[str, Any], timeout_s: float | None) -> wire.Step:
+    def _act(self, entry: dict[str, Any], timeout_s: float | None) -> wire.Step:
         with self._dialogue.call():
             journal = self._need_episode()
             if self._server.plain:
                 self._need_time(journal)
-            return self._do(journal, action, entry, timeout_s)
+            return self._do(journal, entry, self._limit_s if timeout_s is None else timeout_s)
 
-    def _do(
-        self, journal: Journal, action: dict[str, Any], entry: dict[str, Any], timeout_s: float | None
-    ) -> wire.Step:
-        # The action type of a plain server may have no metadata; only ours is held to its episode's id.
-        frame = action if "action" in entry else {**action, "metadata": {"episode_id": self.episode_id}}
+    def _do(self, journal: Journal, entry: dict[str, Any], timeout_s: float) -> wire.Step:
+        """Send what a step's entry names, its tool and arguments or its action, and complete the entry."""
+        dialogue, action = self._dialogue, entry.get("action")
+        if action is None:  # only a call of a tool may have metadata
+            action = {
+                "type": "call_tool",
+                "tool_name": entry["tool"],
+                "arguments": entry["arguments"],
+                "metadata": {"episode_id": dialogue.episode_id},
+            }
         at = time.monotonic()
         try:
-            reply = self._dialogue.ask({"type": "step", "data": frame}, "observation", self._step_limit(timeout_s))
+            reply = dialogue.ask({"type": "step", "data": action}, "observation", timeout_s)
         except EnvError as error:
             if error.code in (wire.EXECUTION_ERROR, wire.EPISODE_OVER):
                 journal.fail(error.message)
             raise
-        journal.add(entry, reply, at)
-        self._dialogue.step = len(journal.steps)
-        observation = wire.observed(reply)
+        step: wire.Step = {
+            "observation": wire.observed(reply),
+            "reward": reply.get("reward"),
+            "done": bool(reply.get("done")),
+        }
+        journal.add(entry, step, at)
+        dialogue.step = len(journal.steps)
         if self._server.plain and self._server.actions is None:
-            self._need_world(journal, observation)
-        return {"observation": observation, "reward": reply.get("reward"), "done": bool(reply.get("done"))}
+            self._need_world(journal, step["observation"])
+        return step
 
     def _need_time(self, journal: Journal) -> None:
         """Hold the caller to the episode's end, which a plain server does not."""
@@ -233,7 +245,7 @@ class Session:
         """Who owes a reply now, each with the chat to answer; none where the server has no coworkers."""
         with self._dialogue.call():
             self._need_episode()
-            reply = self._ask_if_known("coworkers", None, self._step_limit(None))
+            reply = self._ask_if_known("coworkers", None, self._limit_s)
             turns = reply.get("turns") if reply else None
             if not isinstance(turns, list):
                 return []
@@ -246,7 +258,7 @@ class Session:
         with self._dialogue.call():
             self._need_episode()
             frame = {"type": "coworker_reply", "data": {"coworker": coworker, "text": text}}
-            status = self._dialogue.ask(frame, "coworker_reply", self._step_limit(None)).get("status")
+            status = self._dialogue.ask(frame, "coworker_reply", self._limit_s).get("status")
             return status if isinstance(status, int) else None
 
     def state(self) -> dict[str, Any]:
@@ -255,7 +267,7 @@ class Session:
             return self._state()
 
     def _state(self) -> dict[str, Any]:
-        return self._dialogue.ask({"type": "state"}, "state", self._step_limit(None))
+        return self._dialogue.ask({"type": "state"}, "state", self._limit_s)
 
     def finish(self) -> Graded:
         """Submit the episode if it still runs, and return its grade and record; again and again, the same one."""
@@ -275,8 +287,7 @@ class Session:
         """End the episode; NotGraded when it is not over then, on a server of ours."""
         said = "its `submit` must answer done"
         try:
-            entry = {"tool": SUBMIT, "arguments": {}}
-            self._do(journal, call_tool(SUBMIT, {}), entry, self._deadlines.finish_s)
+            self._do(journal, {"tool": SUBMIT, "arguments": {}}, self._deadlines.finish_s)
         except EnvError as error:
             said = str(error)
         if self._server.plain:
@@ -361,15 +372,3 @@ class Session:
         if self._journal is None:
             raise NoEpisode("there is no episode; call reset(task_id) first")
         return self._journal
-
-    def _step_limit(self, timeout_s: float | None) -> float:
-        if timeout_s is not None:
-            return timeout_s
-        if self.max_seconds is not None:
-            return self.max_seconds + self._deadlines.step_margin_s
-        return self._deadlines.step_s
-
-
-def call_tool(tool: str, arguments: dict[str, Any]) -> dict[str, Any]:
-    """The action that calls a tool."""
-    return {"type": "call_tool", "tool_name": tool, "arguments": arguments}
