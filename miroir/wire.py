@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple, NotRequired, TypedDict
 
@@ -35,7 +36,6 @@ NOT_GRADED = "NOT_GRADED"
 
 _COMPACT = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), allow_nan=False)
 _ESCAPED = json.JSONEncoder(separators=(",", ":"), allow_nan=False)
-_LENIENT = json.JSONDecoder(parse_constant=lambda _: None)
 
 SURFACES = ("api", "mcp", "code")
 ENDINGS = ("submit", "done", "max_steps", "deadline", "abandoned", "env_error", "agent_error", "lost")
@@ -198,10 +198,18 @@ def encode(frame: Any) -> str:
     return text
 
 
+def _finite(text: str) -> float | None:
+    number = float(text)
+    return number if math.isfinite(number) else None
+
+
+_LENIENT = json.JSONDecoder(parse_float=_finite, parse_constant=lambda _: None)
+
+
 def decode(data: str | bytes, *, lenient: bool = False) -> dict[str, Any]:
     """The frame in `data`; ValueError when it is not a JSON object.
 
-    NaN and Infinity, which are no JSON, read as floats, or as null where it is `lenient`.
+    NaN, Infinity and numbers beyond the floats read as floats that no JSON can hold, or as null where it is `lenient`.
     """
     text = data if isinstance(data, str) else data.decode()
     frame = _LENIENT.decode(text) if lenient else json.loads(text)

@@ -424,6 +424,14 @@ class TestErrors:
 
         assert step == {"observation": {"result": {"x": [None, 1.5, None]}}, "reward": None, "done": False}
 
+    def test_numbers_that_no_float_holds(self, session: Session, fleet: FakeFleet) -> None:
+        """They read as null like Infinity, which they would become; what a float holds is kept."""
+        session.reset("t")
+        said = b'{"type": "observation", "data": {"observation": {"result": [1e999, -1E400, 1e308, 1e-999]}}}'
+        fleet[0].reply = lambda frame: [said]
+
+        assert session.step("say", {})["observation"] == {"result": [None, None, 1e308, 0.0]}
+
     def test_an_error_frame_keeps_code_and_details(self, session: Session, fleet: FakeFleet) -> None:
         """The session lives; the error has the frame's code, message and errors, and where it was."""
         session.reset("t")
