@@ -75,16 +75,6 @@ class Tool(TypedDict):
     inputSchema: dict[str, Any]
 
 
-class ErrorData(TypedDict):
-    """The `data` of an error frame."""
-
-    code: str
-    message: str
-    errors: NotRequired[list[Any]]
-    active_sessions: NotRequired[int]
-    max_sessions: NotRequired[int]
-
-
 class Step(TypedDict):
     """One reply to a step: the observation, the reward so far (null: none yet), and whether the episode is over."""
 

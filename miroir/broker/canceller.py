@@ -1,4 +1,4 @@
-"""What one thread ends another's waiting for a lease by."""
+"""Lets one thread end another's wait for a lease."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 
 
 class Canceller:
-    """Ends the waiting of every lease that it was given to, and of those that it will be given to; once and for all."""
+    """Ends the wait of every lease that it is passed to, now and later; it cannot be undone."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()  # guards both
@@ -17,7 +17,7 @@ class Canceller:
 
     @property
     def cancelled(self) -> bool:
-        """Whether it was used."""
+        """Whether `cancel` was called."""
         return self._cancelled
 
     def cancel(self) -> None:
@@ -30,7 +30,7 @@ class Canceller:
 
     @contextlib.contextmanager
     def waiting(self, leave: Callable[[], object]) -> Iterator[None]:
-        """While a lease waits, which `leave` ends."""
+        """A block in which a lease waits; `cancel` calls `leave` to end it."""
         with self._lock:
             self._leave = leave
             late = self._cancelled

@@ -27,6 +27,7 @@ from urllib.parse import urlsplit
 
 from .. import rest, wire
 from ..errors import ConnectionFailed
+from ..urls import endpoint
 
 WORKERS = 16
 RESOLVED_S = 30.0  # how long a name's addresses are used again
@@ -207,10 +208,7 @@ class Prober:
     def _fetch(self, url: str) -> None:
         try:
             status, _, content = rest.fetch(
-                "GET",
-                f"{url.removesuffix('/')}/health",
-                headers=self._headers,
-                timeout_s=self._timeout_s,
+                "GET", endpoint(url, "health"), headers=self._headers, timeout_s=self._timeout_s
             )
             health = wire.read_health(status, content)
         except ConnectionFailed as error:

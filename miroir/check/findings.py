@@ -29,7 +29,7 @@ class Finding:
     received: str = ""
 
     def lines(self) -> list[str]:
-        """It in words, below it the evidence."""
+        """The finding as lines of text, the evidence below it."""
         head = f"{self.outcome.value:<12} {self.rule}: {self.says}"
         told = [("", self.detail), ("sent     ", self.sent), ("received ", self.received)]
         return [head, *(f"{'':<13}{name}{text}" for name, text in told if text)]
@@ -61,7 +61,7 @@ class Report:
         return "\n".join([*lines, f"{self.url} ({name}, {speaks}): {told}, in {self.seconds:.1f} s"])
 
     def as_dict(self) -> dict[str, Any]:
-        """It as JSON holds it."""
+        """The report as a JSON object."""
         findings = [{**asdict(finding), "outcome": finding.outcome.value} for finding in self.findings]
         return {
             "url": self.url,

@@ -38,7 +38,7 @@ class Ended(Exception):
 
 
 class Link:
-    """One connection, as a client that keeps no rules has it.
+    """One connection of a client that may break the protocol.
 
     `first` is its first frame, `begun` the reply to its last reset, whose episode is `episode_id`.
     """
@@ -110,11 +110,11 @@ class Link:
         return Ended(text, code)
 
     def close(self) -> None:
-        """Close it as a client should."""
+        """Close the connection with a closing handshake."""
         self._connection.close()
 
     def drop(self) -> None:
-        """Be gone without a word, as a client that was killed."""
+        """Cut the connection without a closing handshake, as a killed client does."""
         with contextlib.suppress(OSError):
             self._connection.socket.shutdown(socket.SHUT_RDWR)
         self._connection.close()

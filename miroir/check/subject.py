@@ -122,7 +122,7 @@ class Subject:
         return not (isinstance(body, dict) and body.get("leased") is True)
 
     def until(self, met: Callable[[], bool], seconds: float | None = None) -> bool:
-        """Whether it came to be met within some seconds."""
+        """Whether `met()` became true within `seconds` (default: SETTLE_S)."""
         deadline = time.monotonic() + (SETTLE_S if seconds is None else seconds)
         while not met():
             if time.monotonic() > deadline:
@@ -158,7 +158,7 @@ class Subject:
 
     @property
     def plain(self) -> bool:
-        """Whether it says that it speaks our protocol."""
+        """Whether it is a plain OpenEnv server, which names no protocol."""
         return self.protocol is None
 
     @property

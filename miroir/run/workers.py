@@ -81,7 +81,7 @@ class Workers:
 
 
 def patient(lease: Callable[..., Session], given_up: Callable[[], bool]) -> Session:
-    """A session as soon as a container is free, however long that takes while any lives; NoFreeContainer else."""
+    """A session as soon as a container is free, without a limit while any is alive; else NoFreeContainer."""
     while True:
         try:
             return lease(timeout_s=LEASE_S)

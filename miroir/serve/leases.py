@@ -54,7 +54,7 @@ class Leases:
         return f"a call whose client has gone is {overdue_s:.0f} s past its limit and still runs; restart this server"
 
     def note(self, client: str | None) -> None:
-        """A client, by its random id, was seen waiting."""
+        """Remember that a client, by its random id, was seen waiting."""
         if client and len(client) <= _ID_LENGTH:
             now = self._clock()
             self._seen.pop(client, None)

@@ -110,6 +110,6 @@ def options(environment: Environment) -> frozenset[str] | None:
 
 
 def reason(error: BaseException) -> str:
-    """An author's error in one line: its text, or its type where it has none."""
+    """An author's error in words: its type, and its text where it has one."""
     text = str(error)
     return f"{type(error).__name__}: {text}" if text else type(error).__name__

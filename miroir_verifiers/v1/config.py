@@ -39,7 +39,7 @@ class MiroirTaskConfig(vf.TaskConfig):
         return [str(urls)] if isinstance(urls, str | Path) else urls
 
     def settings(self, split: str | None = None) -> Settings:
-        """These, over the preset's."""
+        """These options where they are set, else the preset's."""
         own: dict[str, Any] = {name: getattr(self, name) for name in OPTIONS if name in MiroirTaskConfig.model_fields}
         return settings(**own, split=split)
 

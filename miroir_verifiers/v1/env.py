@@ -65,6 +65,6 @@ class MiroirEnv(vf.SingleAgentEnv, vf.Env[MiroirEnvConfig]):
         return Bridge()
 
     async def stop(self) -> None:
-        """Stop the server, if there was need of one."""
+        """Stop the bridge, if one was started."""
         if "_bridge" in vars(self):
             await threads.call(self._bridge.close)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import uuid
 from collections.abc import Sequence
 
@@ -16,8 +15,6 @@ from .events import Watch
 from .label import SLOT, label_argv, marked, remove
 from .spec import ContainerSpec
 from .sweep import sweep
-
-_log = logging.getLogger("miroir.pool")
 
 
 class DockerEngine(Supervisor):
