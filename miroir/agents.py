@@ -17,7 +17,7 @@ from .chat import ChatClient
 from .chat.form import arguments_of, chat_tools, finite_json, recorded, result_text, sent
 from .errors import ContextFull, EnvError, InvalidArgument
 from .locate import locate
-from .wire import EPISODE_OVER, EXECUTION_ERROR, VALIDATION_ERROR, Step, Task, Tool
+from .wire import EPISODE_OVER, EXECUTION_ERROR, VALIDATION_ERROR, Step, Task, Tool, submits
 
 TURNS = 200  # completions in an episode whose task does not say how many tool calls it has
 _SHOWN = 200  # characters of broken arguments that the model is shown again
@@ -132,7 +132,6 @@ class ChatAgent:
             raise InvalidArgument(
                 "the environment lists no tools, and a chat model plays by tool calls; use a callable"
             )
-        submit = any(tool["name"] == "submit" for tool in tools)
         told = [{"role": "system", "content": self._system}] if self._system else []
         told.append({"role": "user", "content": self._opening(task, tools, observation)})
         conversation = _Conversation(self.client, tools, told, verbatim=self._verbatim)
@@ -142,7 +141,7 @@ class ChatAgent:
             except ContextFull as error:
                 _log.warning("task %s is submitted as it stands: %s", task["id"], error.message)
                 break
-            if conversation.act(session, calls) if calls else not conversation.nudge(submit=submit):
+            if conversation.act(session, calls) if calls else not conversation.nudge(submit=submits(tools)):
                 break
         return conversation.played()
 

@@ -16,7 +16,7 @@ from .broker.probe import Prober
 from .chat.form import result_text
 from .errors import ConnectionFailed, InvalidArgument, MiroirError, ToolsError
 from .urls import endpoint
-from .wire import Health, Task, Tool
+from .wire import Health, Task, Tool, submits
 from .wire import tools as wire_tools
 
 _AT_ONCE = 128
@@ -163,8 +163,7 @@ def opening(task: Mapping[str, Any], tools: Sequence[Tool], observation: Mapping
 
     The date is the world's own where the observation tells it (`now`, ISO-8601), else today's in UTC.
     """
-    submit = any(tool["name"] == "submit" for tool in tools)
-    asked = prompt(task, _today(observation), submit=submit)
+    asked = prompt(task, _today(observation), submit=submits(tools))
     told = {
         key: value
         for key, value in observation.items()

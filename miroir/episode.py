@@ -15,11 +15,11 @@ from .chat.form import chat_tools
 from .coworkers import ANSWER_TIMEOUT_S, CoworkerModel, answer_coworkers
 from .errors import ConnectionLost, CoworkerFailed, EnvError, InvalidArgument, MiroirError, NotGraded, StepTimeout
 from .session import Graded, Session
-from .session.journal import SUBMIT
 from .void import blame, ending, gradable, void_record, worth_again
 from .wire import (
     EPISODE_OVER,
     EXECUTION_ERROR,
+    SUBMIT,
     UNKNOWN_TASK,
     UNKNOWN_TYPE,
     VALIDATION_ERROR,

@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 
 from .errors import ConnectionLost, ContextFull, CoworkerFailed, EnvError, MiroirError, ModelError, StepTimeout
-from .session.journal import SUBMIT, StepEntry, client_record
-from .wire import EPISODE_OVER, EXECUTION_ERROR, Record, Task
+from .session.journal import StepEntry, client_record
+from .wire import EPISODE_OVER, EXECUTION_ERROR, SUBMIT, Record, Task
 
 LOST, ENV_ERROR, AGENT_ERROR = "lost", "env_error", "agent_error"
 

@@ -38,7 +38,8 @@ _COMPACT = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), allow_nan
 _ESCAPED = json.JSONEncoder(separators=(",", ":"), allow_nan=False)
 
 SURFACES = ("api", "mcp", "code")
-ENDINGS = ("submit", "done", "max_steps", "deadline", "abandoned", "env_error", "agent_error", "lost")
+SUBMIT = "submit"  # the tool that ends an episode and grades it
+ENDINGS = (SUBMIT, "done", "max_steps", "deadline", "abandoned", "env_error", "agent_error", "lost")
 
 
 class Persona(TypedDict):
@@ -227,6 +228,11 @@ def _tool(tool: Mapping[str, Any]) -> Tool:
         "description": said if isinstance(said, str) else "",
         "inputSchema": schema if isinstance(schema, dict) and schema else {"type": "object", "properties": {}},
     }
+
+
+def submits(listed: Iterable[Tool]) -> bool:
+    """Whether `submit` is among the tools."""
+    return any(tool["name"] == SUBMIT for tool in listed)
 
 
 def observed(reply: Mapping[str, Any]) -> dict[str, Any]:

@@ -11,10 +11,11 @@ from functools import partial
 from miroir import catalog
 from miroir.calibrate import calibrated
 from miroir.coworkers import answerable
+from miroir.deadlines import Deadlines
 from miroir.episode import Setting
 from miroir.errors import InvalidArgument
 from miroir.run.offer import Offer
-from miroir.wire import Task
+from miroir.wire import Task, submits
 
 from .settings import Settings
 
@@ -55,14 +56,7 @@ def offer(settings: Settings) -> Offer:
 
 def setting(settings: Settings) -> Setting:
     """What the fleet's episodes have in common."""
-    offered = offer(settings)
-    return Setting(
-        tools=offered.tools,
-        env=offered.env,
-        surface=settings.surface,
-        max_seconds=settings.max_seconds,
-        coworker_model=settings.coworker_model,
-    )
+    return offer(settings).setting(settings.surface, settings.max_seconds, settings.coworker_model, Deadlines())
 
 
 def tasks(
@@ -82,5 +76,4 @@ def tasks(
 
 def instructions(settings: Settings, task: Task) -> str:
     """What a model is told of the task before its episode has begun: no date, so that it is the same tomorrow."""
-    submit = any(tool["name"] == "submit" for tool in offer(settings).tools)
-    return catalog.instructions(task, submit=submit)
+    return catalog.instructions(task, submit=submits(offer(settings).tools))

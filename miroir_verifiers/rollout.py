@@ -16,8 +16,7 @@ from miroir.errors import MiroirError, StepTimeout
 from miroir.records import save_record
 from miroir.run.workers import patient
 from miroir.session import Session
-from miroir.session.journal import SUBMIT
-from miroir.wire import Record, Step, Task, Tool
+from miroir.wire import Record, Step, Task, Tool, submits
 
 from .offers import setting
 from .settings import Settings
@@ -64,7 +63,7 @@ class Rollout:
     @property
     def submits(self) -> bool:
         """Whether its model ends the episode by a tool."""
-        return any(tool["name"] == SUBMIT for tool in self.tools)
+        return submits(self.tools)
 
     @property
     def done(self) -> bool:

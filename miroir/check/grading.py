@@ -7,7 +7,7 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
-from ..wire import ENDINGS, RECORD_SCHEMA
+from ..wire import ENDINGS, RECORD_SCHEMA, SUBMIT
 from .rules import require, require_keys
 
 _NUMBER = (int, float)
@@ -59,7 +59,7 @@ def require_record(record: Any, task: Mapping[str, Any], episode_id: str, env: M
 def require_arithmetic(record: Mapping[str, Any], *, steps: int, tool_errors: int) -> None:
     """Broken unless the numbers of a graded record agree with each other and with what was done."""
     metadata, listed, diagnostics = record["metadata"], record["steps"], record["diagnostics"]
-    counted = [step for step in listed if step.get("tool") != "submit"]
+    counted = [step for step in listed if step.get("tool") != SUBMIT]
     require(len(counted) == steps, f"{steps} steps beside submit; there are {len(counted)}")
     require(diagnostics.get("steps") == steps, f"diagnostics.steps {steps}")
     require(diagnostics.get("tool_errors") == tool_errors, f"diagnostics.tool_errors {tool_errors}")

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
+from ..wire import SUBMIT
 from .link import Refused
 from .rules import NotOffered, Rule, require, require_keys, rule
 from .subject import Subject
 
 _ABSENT = frozenset({404, 405, 501})
 _RANDOM = "no-such-name-of-the-check"
-_SUBMIT = "submit"
 
 
 @rule("GET /health needs no token and tells status, leased, sessions, env, protocol and boot_id")
@@ -137,7 +137,7 @@ def tools(subject: Subject) -> None:
         require_keys(tool, {named: dict}, "each tool")
     names = [tool["name"] for tool in reply["result"]["tools"]]
     require(len(names) == len(set(names)), "every name once")
-    require(subject.plain or _SUBMIT in names, "the tool `submit`")
+    require(subject.plain or SUBMIT in names, "the tool `submit`")
 
 
 @rule(
@@ -148,7 +148,7 @@ def tools(subject: Subject) -> None:
 def json_rpc(subject: Subject) -> None:
     require_keys(subject.rpc("initialize").get("result"), {"protocolVersion": str, "serverInfo": dict}, "initialize")
     require(isinstance(subject.rpc("ping").get("result"), dict), "a result for ping")
-    require("error" in subject.rpc("tools/call", name=_SUBMIT, arguments={}), "an error for tools/call")
+    require("error" in subject.rpc("tools/call", name=SUBMIT, arguments={}), "an error for tools/call")
     reply = subject.rpc("tools/list", query=f"?surface={_RANDOM}")
     require("error" in reply, "an error for a surface that there is not")
     require("error" in subject.rpc(_RANDOM), "an error for an unknown method")

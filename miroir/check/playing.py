@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from typing import Any
 
-from ..wire import EPISODE_OVER, NOT_GRADED
+from ..wire import EPISODE_OVER, NOT_GRADED, SUBMIT
 from .grading import require_arithmetic, require_record
 from .link import Link
 from .rules import NotOffered, NotReached, Rule, code_of, data_of, require, require_error, require_keys, rule
@@ -14,7 +14,6 @@ from .subject import NO_TOOL, Subject
 _MOST_STEPS = 500
 DEADLINE_S = 1
 LATE_S = 10.0
-_SUBMIT = "submit"
 
 
 @rule("a reset answers the first observation, without a reward and not done")
@@ -62,19 +61,19 @@ def submit(subject: Subject) -> None:
         before = _calls(subject)
         for _ in range(before):
             subject.call(link, NO_TOOL)
-        data = _step(subject, subject.call(link, _SUBMIT))
+        data = _step(subject, subject.call(link, SUBMIT))
         require(data.get("done") is True, "done true")
         state = _state(subject, link)
-        require(state.get("done") is True and state.get("ended_by") == _SUBMIT, "done, ended by submit, in the state")
+        require(state.get("done") is True and state.get("ended_by") == SUBMIT, "done, ended by submit, in the state")
         require(state.get("step_count") == before, f"step_count {before}: the calls before it")
 
 
 @rule("after the end a step is EPISODE_OVER", "steps after the end are played on", ours=True)
 def after_the_end(subject: Subject) -> None:
     with subject.episode() as link:
-        subject.call(link, _SUBMIT)
+        subject.call(link, SUBMIT)
         require_error(subject.call(link, NO_TOOL), EPISODE_OVER, "a step after the end")
-        require_error(subject.call(link, _SUBMIT), EPISODE_OVER, "a second submit")
+        require_error(subject.call(link, SUBMIT), EPISODE_OVER, "a second submit")
 
 
 @rule(
@@ -86,7 +85,7 @@ def record(subject: Subject) -> None:
     with subject.episode() as link:
         require_error(link.ask("record", {}), NOT_GRADED, "a record before the end")
         calls = _calls(subject)
-        replies = [_step(subject, subject.call(link, tool)) for tool in (*[NO_TOOL] * calls, _SUBMIT)]
+        replies = [_step(subject, subject.call(link, tool)) for tool in (*[NO_TOOL] * calls, SUBMIT)]
         found = data_of(subject, link.ask("record", {"episode_id": link.episode_id}), "record")
         require_record(found, subject.task, link.episode_id, subject.env)
         require_arithmetic(found, steps=calls, tool_errors=calls)
@@ -196,7 +195,7 @@ def _callable_tool(subject: Subject) -> str:
     """A tool that can be called without knowing what it is for."""
     for tool in subject.tools:
         schema = tool.get("inputSchema") or tool.get("input_schema") or {}
-        if tool["name"] != _SUBMIT and not schema.get("required"):
+        if tool["name"] != SUBMIT and not schema.get("required"):
             return str(tool["name"])
     return NO_TOOL
 

@@ -15,6 +15,7 @@ from ..wire import (
     NO_EPISODE,
     NOT_GRADED,
     STALE_EPISODE,
+    SUBMIT,
     UNKNOWN_COWORKER,
     UNKNOWN_TASK,
     VALIDATION_ERROR,
@@ -26,7 +27,7 @@ from .catalog import Catalog, CatalogError
 from .environment import Environment, InvalidOption, ToolError, UnknownCoworker, UnknownTask
 from .episode import Answer, Episode
 from .frames import Action, Refusal, Reset
-from .tools import SUBMIT, Fault, Toolbox
+from .tools import Fault, Toolbox
 from .world import CALL_LIMIT_S, StillRunning, World, options, reason
 
 GRACE_S = 5.0  # how long a call that runs at the deadline is waited for
@@ -144,7 +145,7 @@ class Session:
         episode = await self._running(action.episode_id)
         at = time.monotonic()
         if action.tool == SUBMIT and episode.toolbox.submits:
-            await self._end(episode, "submit")
+            await self._end(episode, SUBMIT)
             answer = Answer("The episode is over.", seconds=time.monotonic() - at)
         else:
             answer = await self._call(episode, action, at)
@@ -159,7 +160,7 @@ class Session:
         submitted = action.tool == SUBMIT and answer.done
         episode.count(answer, step=not submitted)
         if answer.done:
-            await self._end(episode, "submit" if submitted else "done")
+            await self._end(episode, SUBMIT if submitted else "done")
         elif time.monotonic() >= deadline:
             await self._end(episode, "deadline")
         elif episode.out_of_steps:

@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from ..wire import Tool
+from ..wire import SUBMIT, Tool
 
-SUBMIT = "submit"
 SUBMIT_TOOL: Tool = {
     "name": SUBMIT,
     "description": "End the episode: call it once, when the task is done. Nothing can be changed after it.",

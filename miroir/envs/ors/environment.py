@@ -13,13 +13,13 @@ from urllib.parse import urlsplit
 from ...errors import HttpError, InvalidArgument
 from ...rest import secret_from
 from ...serve import Check, Environment, Grade, InvalidOption, ToolError, ToolResult, UnknownTask
-from ...wire import Task, Tool, digest
+from ...wire import SUBMIT, Task, Tool, digest, submits
+from ...wire import tools as wire_tools
 from .rewards import Rewards
 from .server import OrsServer, OrsSession
 
 CALL_S = 600.0  # what a call may take where the episode has no limit
 MARGIN_S = 10.0  # past the episode's end, when the server here gives the call up
-SUBMIT = "submit"
 _ERROR_TYPES = {"input_validation": "invalid_args", "not_found": "tool_not_found"}
 _ALMOST_ONE = 1.0 - 1e-9
 _EVIDENCE = 2000  # characters of what the environment said of a finished episode
@@ -126,7 +126,7 @@ class Ors(Environment):
 
     def call(self, tool: str, arguments: dict[str, Any]) -> ToolResult:
         """Call the tool on the server; `submit` ends the episode where the server has none of its own."""
-        if tool == SUBMIT and not _has_submit(self._task_tools):
+        if tool == SUBMIT and not submits(self._task_tools["tools"]):
             return self._submit(arguments)
         return self._call(tool, arguments)
 
@@ -179,15 +179,8 @@ class Ors(Environment):
 
 def _tools(answer: Mapping[str, Any]) -> list[Tool]:
     """The tools of the server's answer, and `submit` where it has none."""
-    tools: list[Tool] = [
-        {
-            "name": tool["name"],
-            "description": tool.get("description") or "",
-            "inputSchema": tool.get("input_schema") or {"type": "object", "properties": {}},
-        }
-        for tool in answer["tools"]
-    ]
-    if _has_submit(answer):
+    tools = wire_tools(answer["tools"])
+    if submits(tools):
         return tools
     terminal = answer.get("terminal_tool") or {}
     properties = {terminal["arg"]: {"type": "string"}} if terminal.get("arg") else {}
@@ -196,10 +189,6 @@ def _tools(answer: Mapping[str, Any]) -> list[Tool]:
         *tools,
         {"name": SUBMIT, "description": said, "inputSchema": {"type": "object", "properties": properties}},
     ]
-
-
-def _has_submit(answer: Mapping[str, Any]) -> bool:
-    return any(tool["name"] == SUBMIT for tool in answer["tools"])
 
 
 def _content(blocks: Sequence[Mapping[str, Any]]) -> str | dict[str, Any]:
