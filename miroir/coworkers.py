@@ -9,11 +9,12 @@ from typing import Protocol
 
 from .chat import ChatClient
 from .chat.completion import Completion
+from .deadlines import Deadlines
 from .errors import CoworkerFailed, MiroirError
 from .urls import base_url as checked
 from .wire import CoworkerTurn, Task
 
-ANSWER_TIMEOUT_S = 30.0
+ANSWER_TIMEOUT_S = Deadlines.coworker_s
 
 
 @dataclass(frozen=True)

@@ -13,9 +13,10 @@ from urllib.parse import urlsplit
 
 import requests
 
+from .deadlines import Deadlines
 from .errors import ConnectionFailed, HttpError, InvalidArgument
 
-HEALTH_TIMEOUT_S = 2.0
+HEALTH_TIMEOUT_S = Deadlines.health_s
 HTTP_TIMEOUT_S = 30.0
 CONNECT_TIMEOUT_S = 10.0
 BODY_SHOWN = 2000  # characters of an error's body that a message repeats

@@ -241,10 +241,14 @@ def observed(reply: Mapping[str, Any]) -> dict[str, Any]:
     return value if isinstance(value, dict) else {} if value is None else {"result": value}
 
 
+def canonical_text(value: Any) -> str:
+    """A JSON value's canonical text: keys sorted, no blanks."""
+    return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
+
+
 def digest(value: Any) -> str:
-    """The SHA-256 of a JSON value's canonical text: keys sorted, no blanks."""
-    text = json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
-    return hashlib.sha256(text.encode(errors="surrogatepass")).hexdigest()
+    """The SHA-256 in hex of a JSON value's canonical text."""
+    return hashlib.sha256(canonical_text(value).encode(errors="surrogatepass")).hexdigest()
 
 
 def result_of(observation: dict[str, Any]) -> Any:

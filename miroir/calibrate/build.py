@@ -10,6 +10,7 @@ from typing import Any
 from ..errors import InvalidArgument, RecordError
 from ..records import Report, convert, load
 from ..records.importers import suffixes
+from ..records.schema import GRADE_KEYS
 from ..records.sources import SUFFIXES, Source, Traces, sources
 from .disputes import Disputes
 from .entries import classify, entry
@@ -17,7 +18,7 @@ from .file import SCHEMA, write_calibration
 from .inputs import hashed
 from .suite import suite
 from .tables import overview
-from .tallies import KEYS, Tally, tally
+from .tallies import Tally, tally
 
 
 def run_calibrate(
@@ -79,10 +80,10 @@ def calibrate(
 def _records(
     files: Sequence[Source], kind: str | None, report: Report, *, skip_bad: bool, exact: bool
 ) -> Iterator[Mapping[str, Any]]:
-    """Records that have `KEYS`; none of the numbers read here is an integer beyond 64 bits, but hashes are `exact`."""
+    """Records that have `GRADE_KEYS`; none of the numbers read here is an integer beyond 64 bits, but hashes are `exact`."""
     if kind is not None:
         return _converted(files, kind, report)
-    return load(files, require=KEYS, skip_bad=skip_bad, exact=exact, report=report)
+    return load(files, require=GRADE_KEYS, skip_bad=skip_bad, exact=exact, report=report)
 
 
 def _converted(files: Sequence[Source], kind: str, report: Report) -> Iterator[Mapping[str, Any]]:

@@ -9,9 +9,9 @@ from typing import Any
 
 from ..errors import InvalidArgument, RecordError
 from ..records import required
+from ..records.schema import GRADE_KEYS
 from .names import named
 
-KEYS = ("task_id", "reward", "metadata.task_hash", "metadata.success", "metadata.harm")
 LATEST = "latest"
 LARGEST = 1e100  # numbers beyond it are none of a rollout's, and their squares no floats
 
@@ -75,7 +75,7 @@ def tally(
 
     `agent` and `model` keep the records of that agent name and model. `versions` (task hashes, or `latest`: the one
     whose last rollout started last) chooses where a task has several. RecordError where a record lacks what is needed
-    (`checked`: it was loaded with `KEYS` required), and where agents or versions are mixed and not chosen.
+    (`checked`: it was loaded with `GRADE_KEYS` required), and where agents or versions are mixed and not chosen.
     """
     found: dict[str, dict[str, Tally]] = {}
     agents: Counter[Agent] = Counter()
@@ -103,7 +103,7 @@ def tally(
 
 def _checked(records: Iterable[Mapping[str, Any]]) -> Iterator[Mapping[str, Any]]:
     for number, record in enumerate(records, 1):
-        required(record, f"record {number}", KEYS)
+        required(record, f"record {number}", GRADE_KEYS)
         yield record
 
 

@@ -14,6 +14,7 @@ from ..calibrate.inputs import hashed
 from ..errors import RecordError
 from ..records import Report as LoadReport
 from ..records import load
+from ..records.schema import GRADE_KEYS
 from ..records.sources import Traces, sources, spare
 from .card import card
 from .encoding import encoded
@@ -27,8 +28,6 @@ from .pairs import Pair, Pairing
 from .selection import Candidate, Source, balanced, current, most_of_a_task, picked, unique, validation_tasks
 from .spill import Spill
 from .workshop import Workshop
-
-KEYS = ("task_id", "reward", "metadata.task_hash", "metadata.success", "metadata.harm")
 
 
 def derive(
@@ -58,7 +57,7 @@ def derive(
     spilling = nullcontext() if dry_run else Spill(_existing(place.parent))
     with hashed(found) as digests, files.published(), spilling as spill:
         workshop = Workshop(format_, options, spill)
-        for record in load(found, require=KEYS, skip_bad=options.skip_bad, report=loaded):
+        for record in load(found, require=GRADE_KEYS, skip_bad=options.skip_bad, report=loaded):
             workshop.take(record)
         chosen = _chosen(workshop, format_, options)
         if not chosen.units:

@@ -24,6 +24,7 @@ _TYPES: dict[str, tuple[type, ...]] = {
     "metadata.success": (bool,),
     "metadata.harm": (bool,),
 }
+GRADE_KEYS = tuple(_TYPES)  # what tools need of a record that read its grade
 
 
 def required(record: Mapping[str, Any], where: object, keys: Sequence[str]) -> None:

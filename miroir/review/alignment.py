@@ -7,8 +7,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import product, zip_longest
 from typing import Any, NamedTuple
 
+from ..records.shape import mapping
 from .entry import Entry, call_key
-from .shape import mapping
 
 MOST_CELLS = 1_000_000  # of the alignment's table; what would need more is set side by side as it comes
 MOST_EACH = 50  # rollouts of a side that a best pair is sought among: the pairs grow with the square

@@ -8,8 +8,8 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from ..records.canonical import alike
+from ..records.shape import count, mapping, number, rows, text
 from .reason import Reason, reason_of
-from .shape import count, mapping, number, rows, text
 
 OUTCOMES = ("success", "failure", "void")
 

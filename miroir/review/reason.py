@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from .shape import mapping, rows, text
+from ..records.shape import mapping, rows, text
 
 _LONGEST = 120  # characters of an error that tell it from others
 _QUOTED = re.compile(r"'[^']*'|\"[^\"]*\"|`[^`]*`")

@@ -7,11 +7,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from ..notes import Note
+from ..records.shape import mapping, number, rows, text
 from .alignment import Row, align, parting
 from .entry import Entry, call_key
 from .plain import fit, line
 from .reason import error_text
-from .shape import mapping, number, rows, text
 from .terminal import MARKS, Screen, look
 
 LONGEST_RESULT = 12  # lines of a result

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import json
 import os
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
@@ -14,7 +13,8 @@ from typing import Any, NamedTuple, cast
 from ..agents import Agent
 from ..chat.form import finite_json
 from ..errors import InvalidArgument
-from ..wire import Task, digest
+from ..records.shape import mapping
+from ..wire import Task, canonical_text, digest
 
 _OF_THE_RUN = frozenset({"task_id", "episode_id", "max_seconds", "coworkers", "surface"})  # no option of a task's own
 
@@ -53,13 +53,13 @@ class Done(NamedTuple):
 
 def done_key(task: Task, trial: int, surface: str | None, max_seconds: int | None, agent: Agent) -> Done:
     """The key of a rollout that is to be played."""
-    params = _canonical(dict(agent.params))
+    params = canonical_text(dict(agent.params))
     return Done(task["id"], task["task_hash"], trial, surface, max_seconds, agent.name, agent.model, params)
 
 
 def record_key(record: Mapping[str, Any]) -> Done:
     """The key of a rollout that was played; a task that was listed without a hash has the one it was given then."""
-    agent, task, metadata = (_object(record.get(name)) for name in ("agent", "task", "metadata"))
+    agent, task, metadata = (mapping(record.get(name)) for name in ("agent", "task", "metadata"))
     parts = (
         record.get("task_id", ""),
         task.get("task_hash") or metadata.get("task_hash", ""),
@@ -68,9 +68,9 @@ def record_key(record: Mapping[str, Any]) -> Done:
         record.get("max_seconds"),
         agent.get("name", ""),
         agent.get("model"),
-        _canonical(agent.get("given", agent.get("params") or {})),
+        canonical_text(agent.get("given", agent.get("params") or {})),
     )
-    return Done._make(_canonical(part) if isinstance(part, list | dict) else part for part in parts)
+    return Done._make(canonical_text(part) if isinstance(part, list | dict) else part for part in parts)
 
 
 def rollouts(tasks: Iterable[Task], k: int, shard: tuple[int, int] | None = None) -> list[tuple[Task, int]]:
@@ -170,11 +170,3 @@ def _in_shard(task: Task, trial: int, shard: tuple[int, int]) -> bool:
     index, count = shard
     drawn = hashlib.sha256(f"{task['id']}:{trial}".encode()).digest()
     return int.from_bytes(drawn) % count == index
-
-
-def _object(value: Any) -> Mapping[str, Any]:
-    return value if isinstance(value, Mapping) else {}
-
-
-def _canonical(value: Any) -> str:
-    return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False)

@@ -11,6 +11,7 @@ from ..coworkers import CoworkerModel
 from ..deadlines import Deadlines
 from ..episode import Setting
 from ..errors import HttpError, InvalidArgument
+from ..records.shape import mapping
 from ..session.capability import asked
 from ..wire import Task, Tool
 from .jobs import completed
@@ -79,9 +80,5 @@ class Offer:
     def _task(self, task: Task, split: str, index: int) -> Task:
         listed = {**task, "split": task.get("split") or split}
         if self.plain:
-            listed["reset"] = {"task_id": task["id"], "split": split, "index": index, **_object(task.get("reset"))}
+            listed["reset"] = {"task_id": task["id"], "split": split, "index": index, **mapping(task.get("reset"))}
         return cast("Task", listed)
-
-
-def _object(value: Any) -> Mapping[str, Any]:
-    return value if isinstance(value, Mapping) else {}
