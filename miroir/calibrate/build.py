@@ -80,7 +80,7 @@ def calibrate(
 def _records(
     files: Sequence[Source], kind: str | None, report: Report, *, skip_bad: bool, exact: bool
 ) -> Iterator[Mapping[str, Any]]:
-    """Records that have GRADE_KEYS. No number read here is an integer beyond 64 bits, but hashes are of `exact` ones."""
+    """Records that have GRADE_KEYS. No number read here is an integer beyond 64 bits; hashes need `exact` ones."""
     if kind is not None:
         return _converted(files, kind, report)
     return load(files, require=GRADE_KEYS, skip_bad=skip_bad, exact=exact, report=report)
