@@ -160,6 +160,28 @@ def test_failed_calls_are_found_in_the_steps() -> None:
     assert conversation({**played, "steps": []}, TOOLSET).failed == set()
 
 
+def test_failed_calls_are_found_by_names_that_only_the_model_was_shown() -> None:
+    """A step that goes by the environment's names of arguments is that of the call with the same values."""
+    played = record(messages=talk(LOOK, LOOK, SUBMIT), calls=(("look", {"search-for": "owner"}), LOOK, SUBMIT))
+    played["steps"][1]["error"] = {"error_type": "not_found", "message": "no"}
+    made = conversation(played, TOOLSET)
+
+    assert made.failed == {made.messages[3]["tool_calls"][0]["id"]}
+
+
+@pytest.mark.parametrize("schemas", [{"look": {"properties": {"query": {"maxLength": 3}}}}, {"look": False}])
+def test_calls_are_held_to_the_environments_own_schema_too(schemas: dict[str, Any]) -> None:
+    """Where a record has it, because the model was shown less of it."""
+    with pytest.raises(Unfit, match="arguments that break the tool's schema"):
+        conversation(record(input_schemas=schemas), TOOLSET)
+
+
+@pytest.mark.parametrize("schemas", [{"look": {}, "fly": False}, {"look": None}, [], None])
+def test_schemas_that_say_nothing_of_a_call(schemas: Any) -> None:
+    """Those of other tools, and what is none."""
+    assert conversation(record(input_schemas=schemas), TOOLSET).messages
+
+
 def test_the_messages_of_the_record_are_left_alone() -> None:
     """Making a conversation whole changes nothing in the record."""
     played = record(messages=talk(LOOK, SUBMIT))

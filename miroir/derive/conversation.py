@@ -54,7 +54,13 @@ def conversation(
     `reasoning` keeps what the model thought, `invalid_calls` also keeps conversations with calls that are not valid.
     """
     told = record.get("messages")
-    reader = _Reader(tools, reasoning=reasoning, invalid_calls=invalid_calls)
+    demanded = record.get("input_schemas")
+    reader = _Reader(
+        tools,
+        demanded if isinstance(demanded, Mapping) else {},
+        reasoning=reasoning,
+        invalid_calls=invalid_calls,
+    )
     for message in _objects(told) if told else _from_steps(record):
         reader.take(message)
     made = reader.conversation()
@@ -71,18 +77,24 @@ def _failed(messages: Sequence[Message], played: Any) -> set[str]:
     for message in messages:
         for call in message.get("tool_calls", ()):
             function = call["function"]
-            if step and step.get("tool") == function["name"] and step.get("arguments") == function["arguments"]:
+            if step and step.get("tool") == function["name"] and _same(step.get("arguments"), function["arguments"]):
                 if step.get("error"):
                     failed.add(call["id"])
                 step = next(steps, None)
     return failed
 
 
+def _same(sent: Any, written: Mapping[str, Any]) -> bool:
+    """Whether a call was sent as it was written; a trainer may have shown arguments under other names."""
+    return bool(sent == written) or (isinstance(sent, dict) and [*sent.values()] == [*written.values()])
+
+
 class _Reader:
     """Reads messages one by one and keeps them whole."""
 
-    def __init__(self, tools: Toolset, *, reasoning: bool, invalid_calls: bool) -> None:
+    def __init__(self, tools: Toolset, demanded: Mapping[str, Any], *, reasoning: bool, invalid_calls: bool) -> None:
         self._tools = tools
+        self._demanded = demanded  # the environment's own schemas, where the model was shown less
         self._reasoning = reasoning
         self._invalid_calls = invalid_calls
         self._messages: list[Message] = []
@@ -141,7 +153,7 @@ class _Reader:
             raise Unfit("arguments that are no JSON object")
         if not isinstance(name, str):
             raise Unfit("a call that names no tool")
-        fault = self._tools.fault(name, arguments)
+        fault = self._tools.fault(name, arguments, self._demanded.get(name))
         if fault:
             if not self._invalid_calls:
                 raise Unfit(fault)

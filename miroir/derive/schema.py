@@ -1,6 +1,7 @@
 """Whether a value keeps a JSON schema: the keywords that tools use, compiled once for each schema.
 
-JSON Schema 2020-12, validation vocabulary. What is not known here allows everything, as the standard has it.
+JSON Schema 2020-12, validation vocabulary, and OpenAPI 3.0's `nullable`, which transformers writes. What is not known
+here allows everything, as the standard has it.
 """
 
 from __future__ import annotations
@@ -39,6 +40,8 @@ class _Compiler:
             return _anything
         made = (make(self, schema) for make in _KEYWORDS)
         checks = [check for check in made if check is not None]
+        if schema.get("nullable") is True:
+            return lambda value: value is None or all(check(value) for check in checks)
         if len(checks) == 1:
             return checks[0]
         return lambda value: all(check(value) for check in checks)

@@ -6,7 +6,7 @@ import hashlib
 import json
 import os
 from collections.abc import Mapping, Sequence
-from functools import cached_property
+from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -42,12 +42,13 @@ class Toolset:
         """The tools' names."""
         return list(self._checks)
 
-    def fault(self, name: str, arguments: Mapping[str, Any]) -> str | None:
-        """What is wrong with a call; None where nothing is."""
+    def fault(self, name: str, arguments: Mapping[str, Any], demanded: Any = None) -> str | None:
+        """What is wrong with a call, also by a schema that demands more than the list; None where nothing is."""
         check = self._checks.get(name)
         if check is None:
             return "a call of a tool that is not in the list"
-        return None if check(arguments) else "arguments that break the tool's schema"
+        fits = check(arguments) and (demanded is None or _compiled(json.dumps(demanded))(arguments))
+        return None if fits else "arguments that break the tool's schema"
 
 
 class Toolsets:
@@ -93,6 +94,11 @@ def _made(listed: Any) -> Toolset:
         return Toolset([tool if "function" in tool else chat_tools([tool])[0] for tool in listed])
     except (KeyError, TypeError, AttributeError) as error:
         raise ValueError("tools in no known form") from error
+
+
+@lru_cache(256)
+def _compiled(schema: str) -> Check:
+    return compiled(json.loads(schema))
 
 
 _NONE = Toolset([])

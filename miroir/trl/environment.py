@@ -10,9 +10,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ..wire import Task, Tool
-from .method import method_of
 from .plan import Plan
 from .rollout import Rollout
+from .toolbox import Toolbox, toolbox_of
 
 BATCH = 32  # episodes that count as a batch where a trainer has no batches
 _NO_TOOLS = frozenset({"reset", "get_reward"})
@@ -65,20 +65,11 @@ class Factory:
 
     def __call__(self) -> Environment:
         """An environment that has no container yet."""
-        tools = tuple(json.dumps(tool) for tool in self.tools)
-        rollout = Rollout(self.plan, self.tasks, [tool["name"] for tool in self.tools])
-        return environment_class(self.name, tools, self.graded)(rollout)
+        toolbox = toolbox_of(tuple(json.dumps(tool) for tool in self.tools))
+        return environment_class(self.name, toolbox, self.graded)(Rollout(self.plan, self.tasks, toolbox))
 
 
 @functools.cache
-def environment_class(name: str, tools: Sequence[str], graded: bool) -> type[Environment]:
-    """The class of environments with these tools (each as JSON): a trainer tells environments apart by their class.
-
-    The attributes are numbered, so that a trainer, which sorts them, shows the tools in the environment's order.
-    """
-    methods = {f"tool_{number:03}": method_of(json.loads(tool), _call) for number, tool in enumerate(tools)}
-    return type(name, (_Graded if graded else Environment,), methods)
-
-
-def _call(environment: Environment, tool: str, arguments: dict[str, Any]) -> str:
-    return environment._rollout.call(tool, arguments)
+def environment_class(name: str, toolbox: Toolbox, graded: bool) -> type[Environment]:
+    """The class of environments with these tools: a trainer tells environments apart by their class."""
+    return type(name, (_Graded if graded else Environment,), dict(toolbox.methods))

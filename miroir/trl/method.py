@@ -46,6 +46,12 @@ def method_of(tool: Tool, call: Call) -> Callable[..., str]:
     return method
 
 
+def renames(tool: Tool) -> bool:
+    """Whether an argument of the tool is shown under another name than its own."""
+    root = tool["inputSchema"]
+    return any(alias != own for alias, own in _aliases(_properties(root, _required(root))).items())
+
+
 def _required(root: Mapping[str, Any]) -> list[str]:
     listed = root.get("required")
     return [own for own in listed if isinstance(own, str)] if isinstance(listed, list) else []

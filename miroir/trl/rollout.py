@@ -6,7 +6,7 @@ import functools
 import logging
 import os
 import threading
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from ..agents import called
@@ -17,6 +17,7 @@ from ..wire import Record, Task
 from .leases import leases_of
 from .messages import added, encodable
 from .plan import Plan
+from .toolbox import Toolbox
 
 OVER = "The episode is over."
 
@@ -30,10 +31,10 @@ class Rollout:
     `free` may be called from any.
     """
 
-    def __init__(self, plan: Plan, tasks: Mapping[str, Task], offered: Collection[str]) -> None:
+    def __init__(self, plan: Plan, tasks: Mapping[str, Task], toolbox: Toolbox) -> None:
         self._plan = plan
         self._tasks = tasks
-        self._offered = offered  # the names of the tools that the model is shown
+        self._toolbox = toolbox
         self._episode: Episode | None = None
         self._record: Record | None = None
         self._saving = threading.Lock()  # guards _unsaved
@@ -74,7 +75,7 @@ class Rollout:
             if self._episode is not episode:  # freed while it was waiting
                 episode.close()
                 return None
-            if {tool["name"] for tool in episode.tools} != set(self._offered):
+            if {tool["name"] for tool in episode.tools} != self._toolbox.names:
                 _remark(f"task {task['id']} has other tools than the model is shown, which the environment lists")
             return encodable(added(task, episode.tools, observation))
         return None
@@ -152,7 +153,8 @@ class Rollout:
         if record is None:
             return
         if self._plan.records is not None:
-            save_record(self._plan.records, {**record, **told})
+            tools = self._toolbox.told(record, spoken=bool(told.get("messages")))
+            save_record(self._plan.records, {**record, **tools, **told})
 
 
 @functools.cache

@@ -20,6 +20,7 @@ from troubled import Troubled, served
 
 from miroir import tools
 from miroir.agents import load_agent
+from miroir.derive import Options, derive
 from miroir.envs.office import Office
 from miroir.records import load
 from miroir.run import run
@@ -104,7 +105,17 @@ def train(script: Any, tmp_path: Path) -> Train:
     return trained
 
 
-def test_the_office_is_trained_on(train: Train, offices: dict[str, int], solution: list[list[Any]]) -> None:
+def rendered(folder: Path) -> list[str]:
+    """The tools of each row that `miroir derive` makes of the training's records, in the order of their keys."""
+    rows = folder / "rows.jsonl"
+    derive([folder / "records"], "sft", rows, Options(outcome="any"))
+    tools = [json.loads(json.loads(line)["tools"]) for line in rows.read_text().splitlines()]
+    return [json.dumps([tool["function"] for tool in listed]) for listed in tools]
+
+
+def test_the_office_is_trained_on(
+    train: Train, offices: dict[str, int], solution: list[list[Any]], tmp_path: Path
+) -> None:
     """Two steps change parameters; rewards are the environment's; a container that is killed costs one rollout.
 
     Its reward is None, and the others' advantages are those of a group without it.
@@ -129,6 +140,7 @@ def test_the_office_is_trained_on(train: Train, offices: dict[str, int], solutio
     alive = [url for url in offices if url not in {r["container"] for r in records if r["reward"] is None}]
     assert len(alive) == GROUP - 1
     assert free(alive)
+    assert set(rendered(tmp_path)) == {json.dumps(told["tools"])}
 
 
 def test_a_training_that_fails_leaves_every_container_free(train: Train, solution: list[list[Any]]) -> None:
@@ -155,8 +167,11 @@ def test_two_processes_train(train: Train, solution: list[list[Any]]) -> None:
     assert [record["reward"] for record in records].count(1.0) == GROUP
 
 
-def test_tools_of_many_servers_are_offered_and_called(train: Train) -> None:
-    """Each of twenty real tools is shown by its name, with all arguments, and gets them as the model wrote them."""
+def test_tools_of_many_servers_are_offered_and_called(train: Train, tmp_path: Path) -> None:
+    """Each of twenty real tools is shown by its name, with all arguments, and gets them as the model wrote them.
+
+    Rows made of the records show each as the prompt did, and no call of theirs breaks what they show.
+    """
     plays = [[one["name"], {SHOWN.get(key, key): value for key, value in given.items()}] for one, given in CALLS]
     with running(Various, max_sessions=2) as url:
         [told], records = train({"urls": [url], "task": "plain", "plays": [plays, []]})
@@ -175,14 +190,22 @@ def test_tools_of_many_servers_are_offered_and_called(train: Train) -> None:
         ["submit", {}],
     ]
     assert not any(step["error"] for step in record["steps"])
+    assert rendered(tmp_path) == [json.dumps(told["tools"])] * 2  # those of both steps are the same
 
 
 def test_the_asynchronous_trainers_child_scores_a_group(script: Any, tmp_path: Path) -> None:
-    """What is pickled for it plays in the spawned process: a void rollout has no reward and no advantage."""
+    """What is pickled for it plays in the spawned process: a void rollout has no reward and no advantage.
+
+    The records show the tools as the prompt there did.
+    """
     with served(Troubled, Troubled, Troubled) as urls:
-        done = script(HERE / "grpo" / "asynchronous.py", *urls, tmp_path / "told")
+        done = script(HERE / "grpo" / "asynchronous.py", *urls, tmp_path / "records", tmp_path / "told")
 
         assert free(urls)
     assert done.returncode == 0, done.stderr[-4000:]
     told = [["0.0", pytest.approx(-1)], ["1.0", pytest.approx(1)], ["nan", 0.0]]
-    assert json.loads((tmp_path / "told").read_text()) == [told, 0]
+    samples, prompt, code = json.loads((tmp_path / "told").read_text())
+    assert (samples, code) == (told, 0)
+    shown = [[tool["function"] for tool in record["tools"]] for record in load([tmp_path / "records"])]
+    assert len(shown) >= len(told)
+    assert all(tools == prompt for tools in shown)

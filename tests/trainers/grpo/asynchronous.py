@@ -1,4 +1,4 @@
-"""asynchronous.py URL… OUT: score a group in a spawned process as AsyncGRPOTrainer does, words forced for vLLM."""
+"""asynchronous.py URL… RECORDS OUT: score a group in a spawned process as AsyncGRPOTrainer does, its words forced."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from typing import Any
 
 import tiny_qwen
 from accelerate import PartialState
-from forced import ENDED, say
+from forced import ENDED, offered, say
 from trl.experimental.async_grpo.async_rollout_worker import _AsyncRolloutLoop
 
 from miroir.trl import Spec
@@ -25,6 +25,7 @@ class ForcedLoop(_AsyncRolloutLoop):
     """Its model says what each of the group's rollouts is to play, in the order in which they are begun."""
 
     begun = 0
+    offered: list[dict[str, Any]]
 
     async def _run_loops(self, stop_event: Any) -> None:
         generating = self._loop.create_task(self._generate_loop(stop_event=stop_event))
@@ -35,10 +36,12 @@ class ForcedLoop(_AsyncRolloutLoop):
         group = await self._groups_to_score.get()
         samples = await self._score_group(group)
         stop_event.set()
-        self.rollout_buffer.put([[str(sample.metrics["rewards/Miroir"]), sample.advantage] for sample in samples])
+        told = [[str(sample.metrics["rewards/Miroir"]), sample.advantage] for sample in samples]
+        self.rollout_buffer.put([sorted(told), self.offered])
 
     async def _generate_one_turn(self, prompt_ids: list[int]) -> tuple[list[int], list[float]]:
-        told = self.tokenizer.decode(prompt_ids).rpartition("</tools>")[2]
+        prompt = self.tokenizer.decode(prompt_ids)
+        self.offered, told = offered(prompt), prompt.rpartition("</tools>")[2]
         answers = told.count("<tool_response>")
         if "I am " in told:
             rollout = int(told.rpartition("I am ")[2][0])
@@ -60,7 +63,8 @@ def child(pickled: bytes, results: Any, shared: dict[str, Any]) -> None:
 def main() -> None:
     """Have a child roll out; tell the group's advantages."""
     context = multiprocessing.get_context("spawn")
-    with Spec(sys.argv[1:-1], tasks=["plain"], eval_split=None) as spec:
+    *urls, records, out = sys.argv[1:]
+    with Spec(urls, tasks=["plain"], eval_split=None, records=records) as spec:
         options = {
             "model_name": "tiny",
             "dataset": spec.train_dataset,
@@ -82,7 +86,7 @@ def main() -> None:
         process.start()
         told = results.get(timeout=40)
         process.join(20)
-        Path(sys.argv[-1]).write_text(json.dumps([sorted(told), process.exitcode]))
+        Path(out).write_text(json.dumps([*told, process.exitcode]))
 
 
 if __name__ == "__main__":
