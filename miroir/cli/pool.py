@@ -134,7 +134,7 @@ def _env_options(args: argparse.Namespace) -> list[str]:
 
 def _run(args: argparse.Namespace, engine: Engine, n: int, least: int | None) -> int:
     from ..pool import Pool
-    from ..pool.signals import stopped_by_signals
+    from .signals import stopped_by_signals
 
     pool = Pool(engine, n=n, least=least, urls_file=args.urls, on_event=_tell)
     with stopped_by_signals(pool) as caught, pool:
