@@ -15,6 +15,7 @@ from typing import NamedTuple
 from .errors import InvalidArgument
 
 LEVEL = 0.95
+FLAT = 1e-9  # a standard error that is no larger is that of clusters without a difference
 LEAST_DRAWS = 200  # resamples of a bootstrap over many tasks; over few, where an end is less smooth, there are more
 
 Interval = tuple[float, float]
@@ -79,8 +80,11 @@ def wilson(n: int, c: int, level: float = LEVEL) -> Interval:
 
 
 @lru_cache(maxsize=4096)
-def clopper_pearson(n: int, c: int, level: float = LEVEL) -> Interval:
-    """The exact interval of a success rate. Source: Clopper and Pearson 1934, Biometrika 26(4), 404-413."""
+def clopper_pearson(n: int, c: float, level: float = LEVEL) -> Interval:
+    """The exact interval of a success rate. Source: Clopper and Pearson 1934, Biometrika 26(4), 404-413.
+
+    `c` may be a fraction, where n is a number of observations that others are worth.
+    """
     _check_counts(n, c, 1)
     tail = (1 - level) / 2
     low = 0.0 if c == 0 else beta_quantile(tail, c, n - c + 1)
@@ -116,6 +120,22 @@ def clustered(clusters: Iterable[Sequence[float]], level: float = LEVEL) -> Esti
     error = math.sqrt(len(groups) / (len(groups) - 1) * squares) / count
     half = t_quantile((1 + level) / 2, len(groups) - 1) * error
     return Estimate(mean, error, mean - half, mean + half)
+
+
+def clustered_rate(clusters: Iterable[Sequence[float]], level: float = LEVEL) -> Estimate:
+    """`clustered` of values from 0 to 1, whose mean is a rate: its interval ends there, and is never a point.
+
+    Clusters of one mean show no spread, and few of them no certainty: the interval is then Clopper and Pearson's of as
+    many observations as there are clusters. Source: Korn and Graubard 1998, Survey Methodology 24(2), 193-201, who put
+    the effective number of observations into it; a cluster is worth at least one.
+    """
+    groups = [group for group in clusters if group]
+    mean, error, low, high = clustered(groups, level)
+    if error is None or low is None or high is None:
+        return Estimate(mean, None, None, None)
+    if error <= FLAT:
+        return Estimate(mean, 0.0, *clopper_pearson(len(groups), len(groups) * mean, level))
+    return Estimate(mean, error, max(0.0, low), min(1.0, high))
 
 
 def paired(first: Sequence[float], second: Sequence[float], level: float = LEVEL) -> Estimate:
@@ -254,7 +274,7 @@ def _normal(level: float) -> float:
     return NormalDist().inv_cdf((1 + level) / 2)
 
 
-def _check_counts(n: int, c: int, k: int) -> None:
+def _check_counts(n: int, c: float, k: int) -> None:
     if not 0 <= c <= n:
         raise InvalidArgument(f"{c} successes of {n} rollouts cannot be; give 0 <= c <= n")
     if k < 1:

@@ -229,6 +229,24 @@ def test_tasks_with_fewer_rollouts_do_not_hide_those_of_others() -> None:
     assert calibrate_records([*rollouts("a", [0, 1, 1]), *rollouts("b", [1, 1])], k=3)["suite"]["pass@k"]["tasks"] == 1
 
 
+@pytest.mark.parametrize("outcome", [0, 1])
+def test_a_suite_whose_tasks_are_all_alike_is_not_sure(outcome: int) -> None:
+    """Three solved tasks leave room for others that are not, and so do three failed ones: no interval is a point."""
+    document = calibrate_records([row for name in "abc" for row in rollouts(name, [outcome] * 4)])
+    ends = pytest.approx((0.2924018, 1.0) if outcome else (0.0, 0.7075982))
+    for name in ("reward", "pass@1", "pass@k", "pass^k"):
+        estimate = document["suite"][name]
+        assert (estimate["mean"], (estimate["low"], estimate["high"])) == (outcome, ends)
+
+
+def test_a_reward_that_is_no_rate_may_be_beyond_one() -> None:
+    """Only rewards of 0 and 1 are known to stop there."""
+    partial = calibrate_records([*rollouts("a", [0.5, 1]), *rollouts("b", [0, 0])])["suite"]["reward"]
+    whole = calibrate_records([*rollouts("a", [1, 1]), *rollouts("b", [0, 1])])["suite"]["reward"]
+    assert partial["low"] < 0 < 1 < partial["high"]
+    assert (whole["low"], whole["high"]) == (0, 1)
+
+
 # What goes into a tally
 
 

@@ -21,6 +21,7 @@ from miroir.stats import (
     bootstrap,
     clopper_pearson,
     clustered,
+    clustered_rate,
     credible,
     detectable,
     kappa,
@@ -236,6 +237,40 @@ def test_clustered_intervals_cover() -> None:
         estimate = clustered([[float(generator.random() < rate) for _ in range(4)] for rate in rates])
         held += (estimate.low or 0.0) <= 0.5 <= (estimate.high or 1.0)
     assert 180 <= held <= 199
+
+
+@pytest.mark.parametrize(
+    ("clusters", "ends"),
+    [
+        ([[1.0, 1.0], [1.0]], (0.025**0.5, 1)),
+        ([[0.0]] * 20, (0, 1 - 0.025 ** (1 / 20))),
+        ([[1.0, 0.0], [0.0, 1.0]], (0.0125791, 0.9874209)),
+        ([[0.1]] * 7, (0.0006287, 0.5332387)),
+    ],
+)
+def test_a_rate_of_tasks_that_are_all_alike_is_not_sure(clusters: list[list[float]], ends: tuple[float, float]) -> None:
+    """No difference between few tasks is no proof: as many single rollouts as there are tasks could be alike too."""
+    estimate = clustered_rate(clusters)
+    assert estimate.error == 0
+    assert (estimate.low, estimate.high) == pytest.approx(ends, abs=1e-7)
+
+
+def test_a_rate_has_the_interval_of_its_mean_cut_to_what_a_rate_can_be() -> None:
+    """Between 0 and 1 it is the t interval; one task has none."""
+    clusters = [[0.0, 1.0], [1.0, 1.0], [1.0, 0.0], [1.0]]
+    assert clustered_rate(clusters) == clustered(clusters)._replace(high=1.0)
+    assert clustered_rate([[0.0], [0.0], [0.0], [1.0]]).low == 0.0
+    assert clustered_rate(airline().values()) == clustered(airline().values())
+    assert clustered_rate([[1.0, 1.0]]) == Estimate(1.0, None, None, None)
+
+
+@pytest.mark.parametrize("tasks", [2, 5, 20])
+def test_intervals_of_a_rate_near_one_cover(tasks: int) -> None:
+    """Of 200 seeded suites that are often solved whole, at least 95 % of the intervals hold the true rate."""
+    generator = random.Random(tasks)
+    suites = [[[float(generator.random() < 0.95)] * 4 for _ in range(tasks)] for _ in range(200)]
+    held = [(estimate.low or 0.0) <= 0.95 <= (estimate.high or 0.0) for estimate in map(clustered_rate, suites)]
+    assert sum(held) >= 190
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Mapping
 from statistics import fmean
 from typing import Any
 
-from ..stats import bootstrap, clustered, mixed, pass_at, pass_hat
+from ..stats import bootstrap, clustered, clustered_rate, mixed, pass_at, pass_hat
 from .entries import is_sure, reward_counts, rollouts_to_settle
 from .tallies import Tally
 
@@ -38,9 +38,9 @@ def suite(tallies: Mapping[str, Tally], classes: Mapping[str, str | None], k: in
         "void_rate": void / (n + void),
         "harm_rate": harmed / n,
         "harm_rate_all": harmed_all / (n + void),
-        "reward": _clustered(tally.rewards for tally in graded),
-        "pass@1": _probability(_outcomes(tally) for tally in graded),
-        "pass@k": _probability([value] for value in _scores(graded, pass_at, k)),
+        "reward": _reward([tally.rewards for tally in graded]),
+        "pass@1": _rate([_outcomes(tally) for tally in graded]),
+        "pass@k": _rate([[value] for value in _scores(graded, pass_at, k)]),
         "pass^k": _resampled(_scores(graded, pass_hat, k)),
         "pass@": _curve(graded, pass_at, k),
         "pass^": _curve(graded, pass_hat, k),
@@ -55,21 +55,23 @@ def _outcomes(tally: Tally) -> list[float]:
     return [1.0] * tally.successes + [0.0] * (len(tally.rewards) - tally.successes)
 
 
-def _clustered(groups: Iterable[list[float]]) -> Estimate:
-    values = list(groups)
-    return {**clustered(values)._asdict(), "tasks": len(values)}
+def _reward(groups: list[list[float]]) -> Estimate:
+    """The mean reward; a rate where rewards are 0 and 1."""
+    if all(reward in (0, 1) for group in groups for reward in group):
+        return _rate(groups)
+    return {**clustered(groups)._asdict(), "tasks": len(groups)}
 
 
-def _probability(groups: Iterable[list[float]]) -> Estimate:
-    estimate = _clustered(groups)
-    if estimate["error"] is None:
-        return estimate
-    return {**estimate, "low": max(0.0, estimate["low"]), "high": min(1.0, estimate["high"])}
+def _rate(groups: list[list[float]]) -> Estimate:
+    return {**clustered_rate(groups)._asdict(), "tasks": len(groups)}
 
 
 def _resampled(values: list[float]) -> Estimate:
-    low, high = bootstrap(values) if len(values) > 1 else (None, None)
-    return {"mean": fmean(values), "low": low, "high": high, "tasks": len(values)}
+    """The mean with the bootstrap's interval, where the values differ so that it has one."""
+    mean, error, low, high = clustered_rate([value] for value in values)
+    if error:
+        low, high = bootstrap(values)
+    return {"mean": mean, "low": low, "high": high, "tasks": len(values)}
 
 
 def _curve(graded: list[Tally], score: Score, k: int) -> dict[str, float]:
