@@ -2,43 +2,35 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from ..errors import InvalidArgument, RecordError
+from ..errors import RecordError
+from ..records.redaction import Patterns
 from .conversation import Conversation
 
-REDACTED = "[redacted]"
 _NAMES = frozenset({"task_id", "episode_id", "task_hash", "id", "split"})
 _SPOKEN = frozenset({"messages", "steps", "tools"})
 _TELLING = 24  # characters from which a grader's text is no chance match
 
 
-class Redaction:
-    """Regular expressions whose matches are replaced, in messages and in arguments."""
-
-    def __init__(self, patterns: Sequence[str]) -> None:
-        self.count = 0
-        try:
-            self._patterns = [re.compile(pattern) for pattern in patterns]
-        except re.error as error:
-            raise InvalidArgument(f"{error.pattern!r} is no regular expression ({error}); mend it") from error
+class Redaction(Patterns):
+    """Replaces what matches one of the patterns in messages, in arguments and in a record's facts."""
 
     def apply(self, spoken: Conversation) -> None:
         """Redact the conversation in place."""
-        if not self._patterns:
+        if not self:
             return
         for message in spoken.messages:
             for key in ("content", "reasoning_content"):
                 if key in message:
-                    message[key] = self._text(message[key])
+                    message[key] = self.text(message[key])
             for call in message.get("tool_calls", ()):
                 call["function"]["arguments"] = self._value(call["function"]["arguments"])
 
     def facts(self, record: Mapping[str, Any]) -> Mapping[str, Any]:
         """The record with all redacted that a conversation is not made of, but for what names it."""
-        if not self._patterns:
+        if not self:
             return record
         return {key: value if key in _SPOKEN else self._fact(key, value) for key, value in record.items()}
 
@@ -49,16 +41,10 @@ class Redaction:
 
     def _value(self, value: Any) -> Any:
         if isinstance(value, str):
-            return self._text(value)
+            return self.text(value)
         if isinstance(value, Mapping):
-            return {key: self._value(item) for key, item in value.items()}
+            return {self.text(key): self._value(item) for key, item in value.items()}
         return [self._value(item) for item in value] if isinstance(value, list) else value
-
-    def _text(self, text: str) -> str:
-        for pattern in self._patterns:
-            text, count = pattern.subn(REDACTED, text)
-            self.count += count
-        return text
 
 
 def refuse_canaries(canaries: Sequence[str], record: Mapping[str, Any], spoken: Conversation) -> None:
