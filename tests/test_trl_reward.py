@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import pickle
+import signal
+import threading
 import time
 import warnings
 from collections.abc import Iterator
@@ -31,6 +34,16 @@ class Harmful(Troubled):
     def grade(self):
         time.sleep(1)
         return Grade(0.5, True, harms=[SimpleNamespace(name="mail", detail="sent to all")])
+
+
+class Stuck(Troubled):
+    """Its grades come when they are let."""
+
+    going = threading.Event()
+
+    def grade(self):
+        self.going.wait(20)
+        return Grade(1.0, True)
 
 
 @pytest.fixture(scope="module")
@@ -97,6 +110,25 @@ def test_sixteen_slow_grades_take_as_long_as_one() -> None:
         assert rewards == [0.5] * 16
         assert logged["harm"] == 1.0
         assert free([url])
+
+
+def test_ctrl_c_waits_for_no_grade(tmp_path: Path) -> None:
+    """It passes unchanged while grades are waited for, frees their containers and leaves no record of them."""
+    with running(Stuck, max_sessions=2) as url, Spec([url], tasks=["plain"], records=tmp_path) as spec:
+        envs = [environment(spec, "plain") for _ in range(2)]
+        threading.Timer(0.5, os.kill, [os.getpid(), signal.SIGINT]).start()
+        began = time.monotonic()
+        try:
+            with pytest.raises(KeyboardInterrupt):
+                rewarded(spec, envs)
+            took = time.monotonic() - began
+        finally:
+            Stuck.going.set()
+
+        assert took < 5
+        assert free([url])
+        assert rewarded(spec, envs) == [None, None]
+    assert list(load([tmp_path])) == []
 
 
 def test_only_its_own_environments_are_rewarded(urls: list[str]) -> None:

@@ -19,6 +19,7 @@ from processes import until
 from trlplay import QUICK, environment, free, held
 from troubled import Closed, Troubled, served
 
+from miroir.coworkers import CoworkerModel
 from miroir.deadlines import Deadlines
 from miroir.errors import EnvError, InvalidArgument, RecordError
 from miroir.records import load
@@ -127,6 +128,26 @@ def test_a_block_that_raises_frees_every_container(urls: list[str]) -> None:
         raise LookupError(repr(env))
 
     assert free(urls)
+
+
+def test_ctrl_c_in_a_reset_frees_its_container(
+    made: Made, urls: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It passes unchanged, also while a coworker's model is writing, and the environment has no episode."""
+    spec = made(urls, tasks=["ask-first"], coworker_model=CoworkerModel("http://127.0.0.1:9/v1", "nobody"))
+    env = environment(spec)
+
+    def interrupted(*_: Any, **__: Any) -> int:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("miroir.episode.answer_coworkers", interrupted)
+    with pytest.raises(KeyboardInterrupt) as caught:
+        env.reset(task_id="ask-first")
+
+    assert caught.value
+    assert free(urls)
+    assert graded(env) == [None]
+    assert records(tmp_path) == []
 
 
 def test_closing_wakes_a_call_that_blocks(made: Made, urls: list[str], tmp_path: Path) -> None:

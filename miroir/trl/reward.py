@@ -59,8 +59,7 @@ class Reward:
             {"messages": conversation(prompt, completion), "training": {"step": step, "rank": rank()[0]}}
             for prompt, completion in zip(prompts, completions, strict=True)
         ]
-        with ThreadPoolExecutor(min(AT_ONCE, max(1, len(rollouts))), "miroir-grade") as threads:
-            records = list(threads.map(_graded, rollouts, told))
+        records = _all_graded(rollouts, told)
         played = [record for record in records if record is not None]
         for name, value in metrics(played).items():
             if log_metric is not None:
@@ -88,6 +87,18 @@ def metrics(records: Sequence[Record]) -> dict[str, float]:
         if values := [one[key] for one in graded if key in one]:
             found[name] = sum(values) / len(values)
     return found
+
+
+def _all_graded(rollouts: Sequence[Rollout | None], told: Sequence[Mapping[str, Any]]) -> list[Record | None]:
+    """The records of the rollouts, which are graded at the same time; an interrupt lets go of those that are not."""
+    with ThreadPoolExecutor(min(AT_ONCE, max(1, len(rollouts))), "miroir-grade") as threads:
+        try:
+            return list(threads.map(_graded, rollouts, told))
+        except (KeyboardInterrupt, SystemExit):
+            with contextlib.ExitStack() as stack:  # it goes on where one raises
+                for rollout in filter(None, rollouts):
+                    stack.callback(rollout.free)  # which wakes the thread that waits for its grade
+            raise
 
 
 def _graded(rollout: Rollout | None, told: Mapping[str, Any]) -> Record | None:

@@ -70,6 +70,7 @@ class Rollout:
             self._conclude(episode, error)
         except BaseException:
             self._episode = None
+            episode.close()
             raise
         else:
             if self._episode is not episode:  # freed while it was waiting
