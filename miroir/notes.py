@@ -8,16 +8,22 @@ from __future__ import annotations
 
 import hashlib
 import json
+import logging
 import os
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, TypedDict, cast
 
+from .disk import append
 from .errors import RecordError
 from .records.canonical import canonical
 from .wire import encode
 
+log = logging.getLogger("miroir.notes")
+
 NOTE_SCHEMA = 1
+
+_BLANK = "\ufeff \t\r"  # at the ends of a line; the first is a byte order mark
 
 Reviewed = tuple[str, str]  # episode_id and record_sha256
 
@@ -53,14 +59,28 @@ def record_sha256(record: Mapping[str, Any]) -> str:
 def read_notes(path: str | os.PathLike[str]) -> list[Note]:
     """The notes of a file, in their order; RecordError where it is unreadable or a line is no note.
 
-    A last line without its newline is one that a reviewer's page was still writing: it is left out.
+    A half-written last line, of a page that still writes it, is left out with a warning. What editors leave behind is
+    no fault: byte order marks, other ends of lines, a last line without one.
     """
+    name = os.fspath(path)
     try:
-        lines = Path(path).read_text(encoding="utf-8").split("\n")
+        lines = Path(path).read_bytes().decode().split("\n")
     except (OSError, UnicodeDecodeError) as error:
         reason = error.strerror if isinstance(error, OSError) else "not UTF-8"
-        raise RecordError(f"the notes {os.fspath(path)} cannot be read: {reason}; name a notes file") from error
-    return [_note(line, f"{os.fspath(path)}:{number}") for number, line in enumerate(lines[:-1], 1) if line.strip()]
+        raise RecordError(f"the notes {name} cannot be read: {reason}; name a notes file") from error
+    if _is_cut(lines[-1]):
+        log.warning("%s:%d: the last line is half written and left out; end it, or remove it", name, len(lines))
+        del lines[-1]
+    return [_note(line, f"{name}:{number}") for number, line in enumerate(lines, 1) if line.strip(_BLANK)]
+
+
+def _is_cut(last: str) -> bool:
+    """Whether what follows the last newline is half a note."""
+    try:
+        json.loads(last.strip(_BLANK) or "{}")
+    except (ValueError, RecursionError):
+        return True
+    return False
 
 
 def verdicts(notes: Iterable[Note]) -> dict[Reviewed, bool]:
@@ -80,11 +100,10 @@ def verdicts(notes: Iterable[Note]) -> dict[Reviewed, bool]:
 
 
 def append_note(path: str | os.PathLike[str], note: Note) -> None:
-    """Append the note as one line, in one write; RecordError, with nothing written, for what is no note."""
+    """Append the note as a line of its own; RecordError, with nothing written, where it is none or not saved."""
     line = encode(_checked(dict(note), "a note")).encode() + b"\n"
     try:
-        with Path(path).open("ab", buffering=0) as file:
-            file.write(line)
+        append(path, line)
     except OSError as error:
         raise RecordError(
             f"the note was not saved to {os.fspath(path)}: {error.strerror}; name another file"
@@ -93,7 +112,7 @@ def append_note(path: str | os.PathLike[str], note: Note) -> None:
 
 def _note(line: str, place: str) -> Note:
     try:
-        value = json.loads(line)
+        value = json.loads(line.strip(_BLANK))
     except (ValueError, RecursionError) as error:
         raise RecordError(f"{place}: not JSON; repair or remove the line") from error
     return _checked(value, place)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import logging
+import resource
 from pathlib import Path
 from typing import Any
 
@@ -72,14 +74,53 @@ def test_the_last_note_at_a_step_holds() -> None:
     assert verdicts([note(grade_right=False), note(grade_right=True, step=2)]) == {("e1", "hash"): False}
 
 
-def test_a_line_in_the_making_is_left_out(tmp_path: Path) -> None:
-    """The last line, without its newline, is not yet there."""
+def test_a_line_in_the_making_is_left_out(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """Half a last line, without its newline, is not yet there, which a warning says."""
     path = tmp_path / "notes.jsonl"
     append_note(path, note())
     with path.open("a") as file:
         file.write(json.dumps(note(text="half"))[:40])
 
+    with caplog.at_level(logging.WARNING):
+        assert read_notes(path) == [note()]
+    assert caplog.messages == [f"{path}:2: the last line is half written and left out; end it, or remove it"]
+
+
+@pytest.mark.parametrize("text", ["{}\n{}", "\ufeff{}\n{}\n", "{}\r\n\r\n{}\r\n", "{}\n\ufeff{}\n"])
+def test_an_editor_may_have_had_the_file(tmp_path: Path, text: str) -> None:
+    """No newline at the end, Windows' ends of lines, byte order marks: every note is read."""
+    path = tmp_path / "notes.jsonl"
+    path.write_bytes(text.format(*(json.dumps(note(step=step)) for step in range(2))).encode())
+
+    assert read_notes(path) == [note(step=0), note(step=1)]
+
+
+@pytest.mark.parametrize("end", ["", '\n{"episode_id": "typed so f'])
+def test_a_note_is_appended_on_a_line_of_its_own(tmp_path: Path, end: str) -> None:
+    """What an editor left without a newline stays as it is, and the note does not become a part of it."""
+    path = tmp_path / "notes.jsonl"
+    before = json.dumps(note()) + end
+    path.write_text(before)
+
+    append_note(path, note(text="mine"))
+
+    assert path.read_text() == f"{before}\n{json.dumps(note(text='mine'), separators=(',', ':'))}\n"
+
+
+def test_a_note_that_the_disk_takes_half_of_is_not_saved(tmp_path: Path) -> None:
+    """It is an error, and the file is as it was."""
+    path = tmp_path / "notes.jsonl"
+    append_note(path, note())
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (path.stat().st_size + 40, limits[1]))
+    try:
+        with pytest.raises(RecordError, match=r"the note was not saved to .*: File too large; name another file"):
+            append_note(path, note(text="lost"))
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+
     assert read_notes(path) == [note()]
+    assert path.read_bytes().count(b"\n") == 1
 
 
 @pytest.mark.parametrize(

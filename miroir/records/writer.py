@@ -7,9 +7,6 @@ the file keeps one from taking the other's line in the making for a torn one.
 
 from __future__ import annotations
 
-import contextlib
-import errno
-import fcntl
 import json
 import os
 import socket
@@ -19,7 +16,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from ..disk import sync_folder
+from ..disk import append, missing_newline
 from ..errors import RecordError
 from ..wire import encode
 from .schema import not_finite, voided
@@ -52,6 +49,21 @@ def _renew() -> None:
 os.register_at_fork(after_in_child=_renew)
 
 
+def writable(directory: str | os.PathLike[str]) -> Path:
+    """The folder, created if need be; RecordError where it can hold no records."""
+    folder = Path(directory)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        probe = folder / f".writable-{os.getpid()}"
+        probe.touch()
+        probe.unlink()
+    except OSError as error:
+        raise RecordError(
+            f"{folder} cannot hold records ({error.strerror}); name a folder that can be written"
+        ) from error
+    return folder
+
+
 def save_record(directory: str | os.PathLike[str], record: Mapping[str, Any], *, fsync: bool | None = None) -> None:
     """Append the record as one line to this process's own file in `directory`, which is created if need be.
 
@@ -64,7 +76,7 @@ def save_record(directory: str | os.PathLike[str], record: Mapping[str, Any], *,
         path = _own.path(Path(directory))
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
-            _append(path, line, fsync=wait)
+            append(path, line, begin=_heal, durable=wait)
         except OSError as error:
             reason = error.strerror or str(error)
             raise RecordError(
@@ -83,46 +95,18 @@ def _line(record: Mapping[str, Any]) -> bytes:
         raise RecordError(f"a record must be JSON: {what}; nothing was saved") from error
 
 
-def _append(path: Path, line: bytes, *, fsync: bool) -> None:
-    descriptor = os.open(path, os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o666)
-    try:
-        with contextlib.suppress(OSError):  # a filesystem without locks
-            fcntl.flock(descriptor, fcntl.LOCK_EX)
-        end, prefix = _heal(descriptor)
+def _heal(descriptor: int) -> bytes:
+    """Cut off what a dead process of the same name left half written; the newline that a whole last line lacks."""
+    newline = missing_newline(descriptor)
+    if newline:
+        size = os.fstat(descriptor).st_size
+        start = _last_line(descriptor, size)
         try:
-            _write(descriptor, prefix + line)
-            if fsync:
-                os.fsync(descriptor)
-                if end == 0:
-                    sync_folder(path.parent)
-        except BaseException:
-            os.ftruncate(descriptor, end)  # half a line would be read as a damaged record
-            raise
-    finally:
-        os.close(descriptor)
-
-
-def _write(descriptor: int, data: bytes) -> None:
-    view = memoryview(data)
-    while view:
-        count = os.write(descriptor, view)
-        if not count:
-            raise OSError(errno.EIO, "it takes no more bytes")
-        view = view[count:]
-
-
-def _heal(descriptor: int) -> tuple[int, bytes]:
-    """Cut off what a dead process of the same name left half written; the file's end, and the newline it lacks."""
-    size = os.fstat(descriptor).st_size
-    if size == 0 or os.pread(descriptor, 1, size - 1) == b"\n":
-        return size, b""
-    start = _last_line(descriptor, size)
-    try:
-        json.loads(os.pread(descriptor, size - start, start))
-    except (ValueError, RecursionError):
-        os.ftruncate(descriptor, start)
-        return start, b""
-    return size, b"\n"  # whole but for its newline
+            json.loads(os.pread(descriptor, size - start, start))
+        except (ValueError, RecursionError):
+            os.ftruncate(descriptor, start)
+            return b""
+    return newline
 
 
 def _last_line(descriptor: int, size: int) -> int:
