@@ -25,6 +25,7 @@ from typing import Any
 
 import pytest
 from fakefleet import FakeFleet
+from processes import until
 
 from miroir.broker import Broker, Canceller
 from miroir.broker import broker as brokers
@@ -184,12 +185,12 @@ class TestLeasing:
         """While all leases are held and nobody waits, not one request is sent, and no thread runs."""
         with FakeFleet("free", "held") as fleet:
             lease = opened(fleet.urls).lease()
-            time.sleep(1.5)
+            assert until(lambda: ended("miroir-broker"))
             before = fleet.count("health") + fleet.count("handshake")
             time.sleep(0.7)
 
             assert fleet.count("health") + fleet.count("handshake") == before
-            assert "miroir-broker" not in {thread.name for thread in threading.enumerate()}
+            assert ended("miroir-broker")
 
             release(lease)
 
@@ -226,7 +227,7 @@ class TestWaiting:
             for number in range(16):
                 threads.append(threading.Thread(target=work, args=[number]))
                 threads[-1].start()
-                until(lambda: broker.stats()["requests_waiting"] == len(threads))
+                assert until(lambda: broker.stats()["requests_waiting"] == len(threads))
             release(held)
             for thread in threads:
                 thread.join()
@@ -587,7 +588,7 @@ class TestRemembering:
             broker = opened(fleet.urls)
             with pytest.raises(NoFreeContainer):
                 broker.lease(timeout_s=0.1)
-            time.sleep(1.5)  # the broker's thread ends before the health request does
+            assert until(lambda: ended("miroir-broker"))  # before the health request does
             fleet[0].mode = "free"
             release(broker.lease(timeout_s=3))
 
@@ -651,8 +652,7 @@ class TestFairness:
             got: list[Lease] = []
             waiting = threading.Thread(target=lambda: got.append(broker.lease(timeout_s=10)))
             waiting.start()
-            while broker.stats()["requests_waiting"] == 0:
-                time.sleep(0.005)
+            assert until(lambda: broker.stats()["requests_waiting"] == 1)
             fleet[0].reply = lambda _: []
             previous = signal.signal(signal.SIGALRM, _interrupt)
             signal.setitimer(signal.ITIMER_REAL, 0.2)
@@ -705,7 +705,8 @@ class TestLists:
             write_urls(path, fleet.urls[:1])
             broker = opened(path)
             release(broker.lease())
-            time.sleep(1.5)
+            assert until(lambda: ended("miroir-broker"))
+            time.sleep(brokers.WATCH_S)
             write_urls(path, fleet.urls[1:])
             lease = broker.lease()
 
@@ -854,7 +855,7 @@ class TestEnding:
             threading.Timer(0.5, broker.close).start()
             with pytest.raises(NoFreeContainer):
                 broker.lease(timeout_s=10)
-            until(lambda: "miroir-open" not in {thread.name for thread in threading.enumerate()})
+            assert until(lambda: ended("miroir-open"))
 
     def test_a_fault_of_the_brokers_own_ends_the_waiting(
         self, opened: Opened, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
@@ -1039,12 +1040,9 @@ def run(code: str, urls: list[str]) -> str:
     return done.stdout.strip()
 
 
-def until(condition: Callable[[], object], seconds: float = 10.0) -> None:
-    """Wait for the condition; it must come true."""
-    deadline = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < deadline
-        time.sleep(0.005)
+def ended(name: str) -> bool:
+    """Whether no thread of this name runs."""
+    return name not in {thread.name for thread in threading.enumerate()}
 
 
 def _interrupt(*_: object) -> None:

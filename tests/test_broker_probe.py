@@ -10,6 +10,7 @@ from collections.abc import Iterator
 
 import pytest
 from fakefleet import FakeFleet
+from processes import until
 
 from miroir.broker import probe
 from miroir.broker.probe import Prober
@@ -241,11 +242,8 @@ def test_closing_drops_what_is_under_way() -> None:
             prober.start(url)
         prober.poll(0.1)
         prober.close()
-        deadline = time.monotonic() + 5
-        while any(container.writers for container in fleet.containers) and time.monotonic() < deadline:
-            time.sleep(0.01)
 
-        assert not any(container.writers for container in fleet.containers)
+        assert until(lambda: not any(container.writers for container in fleet.containers))
 
 
 def test_want_of_descriptors_has_its_errno(prober: Prober, monkeypatch: pytest.MonkeyPatch) -> None:

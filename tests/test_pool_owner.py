@@ -6,10 +6,10 @@ import dataclasses
 import os
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
+from processes import until
 
 from miroir.pool.owner import Owner
 
@@ -39,10 +39,7 @@ def test_a_killed_process_is_dead_as_zombie_and_reaped() -> None:
         owner = of_child(child)
         assert not owner.is_dead()
         child.kill()
-        deadline = time.monotonic() + 5
-        while not owner.is_dead() and time.monotonic() < deadline:
-            time.sleep(0.01)
-        assert owner.is_dead()
+        assert until(owner.is_dead)
     assert owner.is_dead()
 
 

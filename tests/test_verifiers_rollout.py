@@ -12,9 +12,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from processes import until
 from troubled import TASKS, Troubled, served
 
 from miroir import catalog
+from miroir.broker import shared
+from miroir.deadlines import Deadlines
 from miroir.errors import ConnectionFailed, EnvError, MiroirError
 from miroir.fleet import Fleet
 from miroir.records import load
@@ -24,14 +27,15 @@ from miroir_verifiers.rollout import Rollout, Seat, Voided
 from miroir_verifiers.settings import Settings, settings
 
 STOPPED = "VOID: the rollout was stopped before its episode could be graded; give it more time, or run it again"
-asleep = threading.Event()
+asleep, awake = threading.Event(), threading.Event()
 
 
 class Sleeper(Troubled):
     """Troubled, whose sleeps end with the test."""
 
     def sleep(self, seconds):
-        asleep.wait(seconds)
+        asleep.set()
+        awake.wait(seconds)
         return "slept"
 
 
@@ -39,11 +43,12 @@ class Sleeper(Troubled):
 def fleet() -> Iterator[list[str]]:
     """One container."""
     asleep.clear()
+    awake.clear()
     with served(Sleeper) as urls:
         try:
             yield urls
         finally:
-            asleep.set()
+            awake.set()
 
 
 def made(urls: list[str], task: str = "plain", **options: Any) -> Rollout:
@@ -140,12 +145,11 @@ def test_a_call_that_breaks_the_world_ends_it(fleet: list[str]) -> None:
         rollout.conclude()
 
 
-def test_a_lost_connection_is_the_rollouts_failure(fleet: list[str]) -> None:
+def test_a_lost_connection_is_the_rollouts_failure() -> None:
     """Whoever calls next is told; the episode is void."""
-    rollout = made(fleet)
-    rollout.begin()
-    assert rollout._session is not None
-    rollout._session._dialogue._transport.abort("cut by the test")
+    with served(Troubled) as urls:
+        rollout = made(urls)
+        rollout.begin()
     with pytest.raises(MiroirError, match=r"^CONNECTION_LOST: "):
         rollout.answer("say", {})
     assert rollout.failure is not None
@@ -161,7 +165,7 @@ class TestEndingFromOutside:
         rollout = made(fleet)
         rollout.begin()
         thread, errors = aside(lambda: rollout.step("sleep", {"seconds": 60}))
-        time.sleep(0.3)
+        assert asleep.wait(10)
         began = time.monotonic()
         assert rollout.halt()
         rollout.close()
@@ -190,7 +194,7 @@ class TestEndingFromOutside:
         first, second = made(fleet), made(fleet)
         first.begin()
         thread, errors = aside(second.begin)
-        time.sleep(0.3)
+        assert until(lambda: shared(fleet, None, Deadlines()).stats()["requests_waiting"] == 1)
         began = time.monotonic()
         second.close()
         thread.join()
@@ -218,7 +222,7 @@ class TestEndingFromOutside:
         async def main() -> float:
             await waited(rollout, rollout.begin)
             step = asyncio.create_task(waited(rollout, lambda: rollout.step("sleep", {"seconds": 60})))
-            await asyncio.sleep(0.3)
+            assert await asyncio.to_thread(asleep.wait, 10)
             began = time.monotonic()
             step.cancel()
             with pytest.raises(asyncio.CancelledError):
@@ -226,7 +230,7 @@ class TestEndingFromOutside:
             return time.monotonic() - began
 
         assert asyncio.run(main()) < 0.5
-        asleep.set()
+        awake.set()
         assert can_be_leased(fleet)
 
 

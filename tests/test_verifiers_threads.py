@@ -8,6 +8,7 @@ import threading
 import time
 
 import pytest
+from processes import until
 
 from miroir.errors import MiroirError
 from miroir_verifiers.threads import Threads
@@ -42,10 +43,7 @@ def test_an_idle_thread_is_used_again(threads: Threads) -> None:
         return {await threads.call(threading.get_ident) for _ in range(20)}
 
     assert len(asyncio.run(main())) == 1
-    deadline = time.monotonic() + 5
-    while count() > before and time.monotonic() < deadline:
-        time.sleep(0.02)
-    assert count() == before
+    assert until(lambda: count() == before)
     assert threads.submit(lambda: 7).result(5) == 7
 
 
