@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 
 from miroir.errors import RecordError
-from miroir.records import metrics, save_record
+from miroir.records import metrics, save_record, writable
 from miroir.records import writer as saving
 
 
@@ -234,3 +234,13 @@ def test_a_disk_that_takes_nothing_is_reported(tmp_path: Path, monkeypatch: pyte
     monkeypatch.setattr(os, "write", lambda *_: 0)
     with pytest.raises(RecordError, match=r"the record of episode a was not saved to .*: it takes no more bytes; free"):
         save_record(tmp_path, record("a"))
+
+
+def test_whether_a_folder_can_be_written_is_asked_by_many_at_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Another host's process of the same number may have taken the file away that was to show it."""
+    monkeypatch.setattr(Path, "touch", lambda path: None)
+
+    assert writable(tmp_path / "traces") == tmp_path / "traces"
+    assert list(tmp_path.rglob("*")) == [tmp_path / "traces"]

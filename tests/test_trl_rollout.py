@@ -63,6 +63,12 @@ def graded(*environments: Any) -> list[float | None]:
     return [record and record["reward"] for record in found]
 
 
+def lose(folder: Path) -> None:
+    """Have the folder hold no records any more."""
+    folder.rmdir()
+    folder.touch()
+
+
 # Leases
 
 
@@ -430,8 +436,8 @@ def test_trials_count_up_over_all_processes(
 
 def test_a_record_that_cannot_be_saved_is_an_error(made: Made, urls: list[str], tmp_path: Path) -> None:
     """A training whose records are lost is not worth going on."""
-    (tmp_path / "file").write_text("")
-    env = environment(made(urls, records=tmp_path / "file"), "plain")
+    env = environment(made(urls, records=tmp_path / "traces"), "plain")
+    lose(tmp_path / "traces")
 
     with pytest.raises(RecordError, match="was not saved"):
         graded(env)
@@ -439,8 +445,8 @@ def test_a_record_that_cannot_be_saved_is_an_error(made: Made, urls: list[str], 
 
 def test_closing_frees_every_container_though_records_are_lost(made: Made, urls: list[str], tmp_path: Path) -> None:
     """The error comes when all are free."""
-    (tmp_path / "file").write_text("")
-    spec = made(urls, records=tmp_path / "file")
+    spec = made(urls, records=tmp_path / "traces")
+    lose(tmp_path / "traces")
     over = [environment(spec, "plain") for _ in range(2)]
     for env in over:
         env.submit()

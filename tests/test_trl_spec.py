@@ -160,6 +160,13 @@ def test_options_that_cannot_work_are_errors(urls: list[str], options: Any, erro
         Spec(urls, **{"tasks": ["plain"], **options} if "split" not in options else options)
 
 
+def test_a_folder_that_holds_no_records_is_an_error(urls: list[str], tmp_path: Path) -> None:
+    """Before the model is loaded, not after a first batch was played."""
+    (tmp_path / "file").touch()
+    with pytest.raises(RecordError, match=r"file/traces cannot hold records \(Not a directory\); name a folder"):
+        Spec(urls, tasks=["plain"], records=tmp_path / "file" / "traces")
+
+
 def test_a_url_file_that_is_not_there_is_an_error(tmp_path: Path) -> None:
     """As everywhere."""
     with pytest.raises(UrlFileError, match="cannot be read"):

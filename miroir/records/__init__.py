@@ -4,13 +4,13 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from .schema import metrics, required
-from .writer import save_record
+from .writer import save_record, writable
 
 if TYPE_CHECKING:
     from .importers import KINDS, convert
     from .reader import Report, load
 
-__all__ = ["KINDS", "Report", "convert", "load", "metrics", "required", "save_record"]
+__all__ = ["KINDS", "Report", "convert", "load", "metrics", "required", "save_record", "writable"]
 
 _READING = {"KINDS": "importers", "Report": "reader", "convert": "importers", "load": "reader"}
 

@@ -56,7 +56,7 @@ def writable(directory: str | os.PathLike[str]) -> Path:
         folder.mkdir(parents=True, exist_ok=True)
         probe = folder / f".writable-{os.getpid()}"
         probe.touch()
-        probe.unlink()
+        probe.unlink(missing_ok=True)  # another host may have a process of this number
     except OSError as error:
         raise RecordError(
             f"{folder} cannot hold records ({error.strerror}); name a folder that can be written"

@@ -12,9 +12,9 @@ from .. import catalog
 from ..agents import Agent
 from ..coworkers import CoworkerModel, answerable
 from ..deadlines import Deadlines
-from ..errors import InvalidArgument, RecordError
+from ..errors import InvalidArgument
 from ..fleet import Fleet
-from ..records import load
+from ..records import load, writable
 from ..rest import secret_from
 from ..urls import Source, Urls
 from ..wire import Task
@@ -66,7 +66,7 @@ def run(
     token = _token(token, token_env, executor)
     _check_agent(agent)
     _check(k, concurrency, retries, max_seconds, shard)
-    folder = _writable(out)
+    folder = writable(out)
     limits = deadlines or Deadlines()
     with Fleet(urls, token, deadlines=limits) as fleet:
         url = catalog.first_alive(Source.of(urls).read(), token, wait_s=wait_s)
@@ -107,20 +107,6 @@ def _check(k: int, concurrency: int, retries: int, max_seconds: int | None, shar
         raise InvalidArgument(f"an episode of {max_seconds} s is none; give it at least one second")
     if shard is not None and not 0 <= shard[0] < shard[1]:
         raise InvalidArgument(f"the shard {shard[0]}/{shard[1]} is none; write i/n with i from 0 to n-1")
-
-
-def _writable(out: str | os.PathLike[str]) -> Path:
-    folder = Path(out)
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        probe = folder / f".writable-{os.getpid()}"
-        probe.touch()
-        probe.unlink()
-    except OSError as error:
-        raise RecordError(
-            f"{folder} cannot hold records ({error.strerror}); name a folder that can be written"
-        ) from error
-    return folder
 
 
 def _playable(

@@ -16,6 +16,7 @@ from ..coworkers import CoworkerModel
 from ..deadlines import Deadlines
 from ..errors import InvalidArgument, MissingExtra
 from ..fleet import Fleet
+from ..records import writable
 from ..run.offer import Offer
 from ..urls import Source, Urls
 from ..wire import Task, Tool
@@ -77,7 +78,7 @@ class Spec:
             policy=Policy(model=model),
             deadlines=limits,
             lease_s=lease_s,
-            records=None if records is None else str(Path(records).absolute()),
+            records=None if records is None else str(writable(records).absolute()),
             max_chars=max_chars,
             void_batches=void_batches,
         )
