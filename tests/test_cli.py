@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import socket
+import subprocess
+import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -127,6 +129,17 @@ def test_a_reader_that_has_enough_is_no_error(tmp_path: Path) -> None:
         assert process.returncode == 1
         assert process.stderr.read() == ""
         process.stdout = None
+
+
+def test_an_output_that_takes_no_more_is_one_line_and_2(url: str) -> None:
+    """A full disk behind standard output ends a command like any other fault of its surroundings."""
+    with Path("/dev/full").open("wb") as full:
+        done = subprocess.run(
+            [sys.executable, "-m", "miroir", "tasks", url], stdout=full, stderr=subprocess.PIPE, text=True
+        )
+
+    assert done.returncode == 2
+    assert done.stderr == "error: no more can be written: No space left on device; free space, or name another place\n"
 
 
 # Bad input, through the console script

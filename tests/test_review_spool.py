@@ -55,3 +55,24 @@ def test_a_full_disk_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
     finally:
         spool.close()
         full.close()
+
+
+def test_a_file_that_takes_no_more_can_be_closed() -> None:
+    """What is thrown away need not be written first."""
+    spool = Spool()
+    spool._file.close()
+    spool._file = Path("/dev/full").open("wb")  # noqa: SIM115 - closed by the spool
+    spool.add(b"text")
+    with pytest.raises(RecordError, match=r"records cannot be kept in .*: No space left on device; set TMPDIR"):
+        spool.finish()
+    spool.close()
+
+    assert spool._file.closed
+
+
+def test_no_place_for_temporary_files_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where the folder for them is gone, the error says so and what to do."""
+    monkeypatch.setattr(module.tempfile, "tempdir", "/nowhere")
+
+    with pytest.raises(RecordError, match="nowhere to keep records: No such file or directory; set TMPDIR to a folder"):
+        Spool()

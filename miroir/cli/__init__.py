@@ -7,6 +7,7 @@ Data goes to stdout, talk to stderr.
 from __future__ import annotations
 
 import argparse
+import errno
 import importlib
 import logging
 import os
@@ -19,6 +20,8 @@ from ..errors import MiroirError
 
 # Each names a module of this package with `HELP`, `add_arguments(parser)` and `command(args) -> int`.
 COMMANDS = ("demo", "serve", "pool", "tasks", "run", "calibrate", "review", "derive", "check", "verifiers")
+
+_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 
 def parser() -> argparse.ArgumentParser:
@@ -76,8 +79,19 @@ def _run(args: argparse.Namespace) -> int:
         print("interrupted", file=sys.stderr)
         return 130
     except BrokenPipeError:  # the reader of our output has gone; nothing is left to say to it
-        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+        _discard_output()
         return 1
     except (MiroirError, ValueError) as error:
         print(f"error: {' '.join(str(error).split())}", file=sys.stderr)
         return 2
+    except OSError as error:
+        if error.errno not in _FULL:
+            raise
+        _discard_output()
+        print(f"error: no more can be written: {error.strerror}; free space, or name another place", file=sys.stderr)
+        return 2
+
+
+def _discard_output() -> None:
+    """Let what is still to be written go, which Python would try again at its end."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), 1)

@@ -19,10 +19,18 @@ ALONE = 100  # records that are compressed here before a process is started for 
 
 
 class Spool:
-    """Texts that are added, then, after `finish`, read back by their numbers. `close` gives the disk space back."""
+    """Texts that are added, then, after `finish`, read back by their numbers. `close` gives the disk space back.
+
+    RecordError where there is no folder for temporary files.
+    """
 
     def __init__(self) -> None:
-        self._file = tempfile.TemporaryFile()  # noqa: SIM115 - closed by `close`
+        try:
+            self._file = tempfile.TemporaryFile()  # noqa: SIM115 - closed by `close`
+        except OSError as error:
+            raise RecordError(
+                f"there is nowhere to keep records: {error.strerror}; set TMPDIR to a folder that can be written"
+            ) from error
         self._process: subprocess.Popen[bytes] | None = None
         self._count = 0
         self._places: list[tuple[int, int]] = []  # offset and size of each
@@ -71,7 +79,8 @@ class Spool:
         if self._process is not None:
             self._process.kill()
             self._process.communicate()
-        self._file.close()
+        with contextlib.suppress(OSError):  # what is thrown away need not be written first
+            self._file.close()
 
     def _take(self, data: bytes) -> None:
         if self._count < ALONE:
