@@ -18,6 +18,13 @@ if TYPE_CHECKING:
 
 HELP = "play every task k times over a fleet and save the records"
 _REASONS = 3  # of voids that are told
+_NEEDS = {  # options that do nothing without one of these others
+    "--keep": ("--calibration",),
+    "--base-url": ("--model", "--coworker-model"),
+    "--api-key-env": ("--model", "--coworker-model"),
+    "--coworker-base-url": ("--coworker-model",),
+    "--coworker-api-key-env": ("--coworker-model",),
+}
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -33,7 +40,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     what.add_argument(
         "--calibration", metavar="FILE", help="only tasks that this calibration file classes as --keep says"
     )
-    what.add_argument("--keep", nargs="+", default=["learnable"], metavar="CLASS", help="classes kept (learnable)")
+    what.add_argument("--keep", nargs="+", metavar="CLASS", help="classes kept (learnable)")
     what.add_argument("-k", type=int, default=1, metavar="K", help="rollouts of each task (default: 1)")
     what.add_argument("--shard", metavar="i/n", help="only the i-th of n parts, from 0: for several hosts")
     how = parser.add_argument_group("how it is played")
@@ -63,6 +70,7 @@ def command(args: argparse.Namespace) -> int:
     from .progress import shown
     from .signals import interruptible
 
+    _refuse_idle(args)
     tasks = _tasks(args)
     with interruptible(), shown() as progress:
         report = run(
@@ -97,6 +105,17 @@ def _tell(report: Report) -> None:
         print(f"{report.unfinished} rollouts are still void; the same command runs them again", file=sys.stderr)
     for reason, count in report.reasons.most_common(_REASONS):
         print(f"  {count} x {reason}", file=sys.stderr)
+
+
+def _refuse_idle(args: argparse.Namespace) -> None:
+    """InvalidArgument for an option that would do nothing, since what it belongs to was not given."""
+    for option, others in _NEEDS.items():
+        if _given(args, option) and not any(_given(args, other) for other in others):
+            raise InvalidArgument(f"{option} is of no use without {' or '.join(others)}; give both, or neither")
+
+
+def _given(args: argparse.Namespace, option: str) -> bool:
+    return getattr(args, option.removeprefix("--").replace("-", "_")) is not None
 
 
 def _tasks(args: argparse.Namespace) -> Sequence[Task] | None:
@@ -157,7 +176,7 @@ def _calibrated(args: argparse.Namespace) -> Callable[[list[Task]], list[Task]] 
         return None
     from ..calibrate import calibrated
 
-    return lambda tasks: calibrated(tasks, args.calibration, keep=tuple(args.keep))
+    return lambda tasks: calibrated(tasks, args.calibration, keep=tuple(args.keep or ("learnable",)))
 
 
 def _shard(text: str | None) -> tuple[int, int] | None:
