@@ -10,6 +10,7 @@ import contextlib
 import logging
 import os
 import socket
+import sys
 import threading
 import time
 import urllib.request
@@ -37,6 +38,7 @@ _INTERRUPTED = "a call on it was interrupted while its reply was owed"
 
 _silent = logging.Logger("websockets", logging.CRITICAL + 1)  # it would write headers, and with them the token
 _sockets: weakref.WeakSet[socket.socket] = weakref.WeakSet()  # every one that is a lease, or is becoming one
+_transports: weakref.WeakSet[Transport] = weakref.WeakSet()
 
 
 class HandshakeRefused(Exception):
@@ -87,14 +89,12 @@ class Transport:
         self._owed = False
         self._read = 0  # messages, of those that came
         self._closed: str | None = None
-        self._pid = os.getpid()
+        _transports.add(self)
 
     @property
     def usable(self) -> bool:
         """Whether a further exchange may succeed: open, no reply owed, and not inherited by fork."""
-        return (
-            self._closed is None and not self._owed and self._pid == os.getpid() and self._connection.close_code is None
-        )
+        return self._closed is None and not self._owed and self._connection.close_code is None
 
     def exchange(self, frame: Any, timeout_s: float) -> dict[str, Any]:
         """Send `frame` and return its reply within `timeout_s` seconds; LinkTimeout, LinkClosed or InvalidArgument.
@@ -119,10 +119,9 @@ class Transport:
 
     def close(self) -> None:
         """Close the connection, cleanly when no call is running; a running call is woken. Idempotent."""
-        if self._pid != os.getpid():
-            return
         try:
-            if self._closed is None and self._turn.acquire(blocking=False):
+            # As the interpreter ends, websockets would wait for its thread, which has ended and cannot say so.
+            if self._closed is None and not sys.is_finalizing() and self._turn.acquire(blocking=False):
                 try:
                     self._closed = "it was closed"
                     self._connection.close()
@@ -133,17 +132,15 @@ class Transport:
 
     def abort(self, why: str) -> None:
         """Cut the connection at once, without a closing handshake; takes no lock."""
-        if self._pid != os.getpid():
-            return
         self._closed = self._closed or why
         with contextlib.suppress(OSError):
             self._socket.shutdown(socket.SHUT_RDWR)
 
     def _check(self) -> None:
-        if self._pid != os.getpid():
-            raise LinkClosed("it was inherited by fork; lease a session in this process")
         if self._closed is not None:
             raise LinkClosed(self._closed)
+        if sys.is_finalizing():
+            raise LinkClosed("the interpreter is ending, and nobody reads replies any more")
         if self._owed:
             raise LinkClosed(_INTERRUPTED)
 
@@ -328,6 +325,8 @@ def _close_inherited() -> None:
     for sock in list(_sockets):
         with contextlib.suppress(OSError):
             sock.close()
+    for transport in list(_transports):
+        transport._closed = "it was inherited by fork; lease a session in this process"
 
 
 os.register_at_fork(after_in_child=_close_inherited)

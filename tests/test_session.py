@@ -212,6 +212,24 @@ class TestEpisodes:
         assert session.steps[0]["action"] == {"move": "left"}
         assert "tool" not in session.steps[0]
 
+    def test_an_action_of_nothing(self, session: Session, fleet: FakeFleet) -> None:
+        """It is the server's to refuse."""
+        session.reset("t")
+        session.act(None)  # type: ignore[arg-type]
+
+        assert fleet[0].frames[-1] == {"type": "step", "data": None}
+
+    def test_what_is_sent_is_kept_as_it_was(self, session: Session) -> None:
+        """An agent may use one dict again and again."""
+        session.reset("t")
+        arguments = {"n": 1}
+        session.step("echo", arguments)
+        session.act(arguments)
+        arguments["n"] = 2
+        session.step("echo", arguments)
+
+        assert [step.get("arguments", step.get("action")) for step in session.steps] == [{"n": 1}, {"n": 1}, {"n": 2}]
+
     def test_coworkers(self, session: Session, fleet: FakeFleet) -> None:
         """Turns that are owed, and replies with the status of the world."""
         session.reset("t")
@@ -702,6 +720,42 @@ class TestClosing:
             ]
             assert fleet.settled(0, seconds=1)
             leasing.lease(timeout_s=5).close()
+
+    def test_used_as_the_interpreter_ends(self, fleet: FakeFleet) -> None:
+        """Calls of a user's finalizer raise, and closing waits for no thread: there is none that reads any more."""
+        script = textwrap.dedent(f"""
+            import miroir
+
+            class Env:
+                def __init__(self):
+                    self.fleet = miroir.Fleet({fleet.urls!r})
+                    self.session = self.fleet.lease(timeout_s=5)
+                    self.session.reset("t")
+
+                def __del__(self):
+                    for call in (self.session.finish, self.fleet.lease):
+                        try:
+                            call()
+                        except Exception as error:
+                            print(error)
+                    self.session.close()
+                    self.fleet.close()
+                    print("closed")
+
+            env = Env()
+        """)
+        told = subprocess.run(
+            [sys.executable, "-c", script], capture_output=True, text=True, timeout=30, check=True, cwd="/"
+        )
+
+        lost, refused, closed = told.stdout.splitlines()
+        assert lost.startswith(f"CONNECTION_LOST: {fleet.urls[0]}, episode ")
+        assert lost.endswith(
+            "the interpreter is ending, and nobody reads replies any more; the episode is void, lease another session"
+        )
+        assert refused == "INVALID_ARGUMENT: the interpreter is ending; lease before it does, or in an atexit function"
+        assert (closed, told.stderr) == ("closed", "")
+        assert fleet.settled(0)
 
     def test_closed_or_broken_ones_warn_of_nothing(self, fleet: FakeFleet) -> None:
         """Closing is all that is asked."""

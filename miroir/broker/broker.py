@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 import os
+import sys
 import threading
 import time
 import uuid
@@ -63,6 +64,8 @@ class Broker:
 
     def lease(self, *, wait_busy: bool = True, timeout_s: float = 600.0, canceller: Canceller | None = None) -> Lease:
         """A session on a free container; NoFreeContainer after `timeout_s` seconds, ConnectionFailed if all refuse."""
+        if sys.is_finalizing():
+            raise InvalidArgument("the interpreter is ending; lease before it does, or in an atexit function")
         timeout_s = min(timeout_s, threading.TIMEOUT_MAX)
         began = time.monotonic()
         self._catch_up()
@@ -124,7 +127,7 @@ class Broker:
         self._dialling.close()
         thread = self._thread
         self._wake()
-        if thread is not None and thread is not threading.current_thread():
+        if thread is not None and thread is not threading.current_thread() and not sys.is_finalizing():
             thread.join()
 
     def stats(self) -> dict[str, Any]:

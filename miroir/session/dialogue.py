@@ -92,23 +92,17 @@ class Dialogue:
 
     def close(self) -> tuple[bool, bool]:
         """End the dialogue, waking a call that is running; whether none was, and whether it had not ended before."""
-        idle = self._calls.acquire(blocking=False)
-        try:
-            sound = self._end is None
-            self._ended(
-                ConnectionLost(
-                    f"the session on {self._url} was closed; lease another",
-                    url=self._url,
-                    episode_id=self.episode_id,
-                    step=self.step,
-                )
-            )
-            if not idle:
-                self._transport.close()
-            return idle, sound
-        finally:
-            if idle:
-                self._calls.release()
+        error = ConnectionLost(
+            f"the session on {self._url} was closed; lease another",
+            url=self._url,
+            episode_id=self.episode_id,
+            step=self.step,
+        )
+        sound = self._ended(error) is error
+        idle = not self._calls.locked()  # and a call that begins now raises
+        if not idle:
+            self._transport.close()
+        return idle, sound
 
     def lose(self, why: str) -> MiroirError:
         """End the session, whose server no longer has its world; the error to raise."""

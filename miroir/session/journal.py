@@ -97,6 +97,11 @@ class Journal:
         )
 
 
+def as_sent(value: Any) -> Any:
+    """Arguments or an action as they are now, for a step to keep: an agent may fill one dict again and again."""
+    return value.copy() if isinstance(value, dict) else value
+
+
 def client_record(
     task: Mapping[str, Any],
     *,

@@ -19,7 +19,7 @@ from ..errors import CoworkerFailed, EnvError, InvalidArgument, NoEpisode, NotGr
 from ..urls import Urls
 from . import capability, verdict
 from .dialogue import Dialogue
-from .journal import SUBMIT, Journal, StepEntry
+from .journal import SUBMIT, Journal, StepEntry, as_sent
 from .keepalive import Keepalive
 
 
@@ -181,14 +181,14 @@ class Session:
         """Call a tool; its observation, the reward so far (None: none yet) and whether the episode is over."""
         if self._server.actions is not None:
             raise InvalidArgument(f"{self.url} has no tools; call act with an action of {self._server.form}")
-        return self._act({"tool": tool, "arguments": arguments}, timeout_s)
+        return self._act({"tool": tool, "arguments": as_sent(arguments)}, timeout_s)
 
     def act(self, action: dict[str, Any], *, timeout_s: float | None = None) -> wire.Step:
         """Send a raw action, for a server whose actions are not tool calls; InvalidArgument for one of another form."""
         flaws = self._server.flaws(action)
         if flaws:
             raise InvalidArgument(f"this is no action of {self._server.form}: {'; '.join(flaws)}; nothing was sent")
-        return self._act({"action": action}, timeout_s)
+        return self._act({"action": as_sent(action)}, timeout_s)
 
     def _act(self, entry: dict[str, Any], timeout_s: float | None) -> wire.Step:
         with self._dialogue.call():
@@ -199,14 +199,16 @@ class Session:
 
     def _do(self, journal: Journal, entry: dict[str, Any], timeout_s: float) -> wire.Step:
         """Send what a step's entry names, its tool and arguments or its action, and complete the entry."""
-        dialogue, action = self._dialogue, entry.get("action")
-        if action is None:  # only a call of a tool may have metadata
+        dialogue = self._dialogue
+        if "tool" in entry:
             action = {
                 "type": "call_tool",
                 "tool_name": entry["tool"],
                 "arguments": entry["arguments"],
                 "metadata": {"episode_id": dialogue.episode_id},
             }
+        else:  # which may have no metadata
+            action = entry["action"]
         at = time.monotonic()
         try:
             reply = dialogue.ask({"type": "step", "data": action}, "observation", timeout_s)
