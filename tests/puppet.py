@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import subprocess
 import sys
 import threading
 import time
@@ -160,3 +161,12 @@ class Slow(Puppet):
     def __init__(self) -> None:
         print("being made", flush=True)
         time.sleep(60)
+
+
+class Parent(Puppet):
+    """A puppet that starts a process of its own, and says on stdout which."""
+
+    def __init__(self) -> None:
+        child = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"])
+        print(child.pid, flush=True)
+        super().__init__()

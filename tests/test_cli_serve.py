@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 import time
 from pathlib import Path
 
 import pytest
+from processes import alive
 from serveclient import health, leased, served, until
 
 from miroir.cli import main
@@ -64,6 +66,29 @@ def test_ends_when_the_pipe_of_its_parent_closes() -> None:
         assert process.poll() is None
         os.close(writer)
         assert until(lambda: process.poll() is not None) < 2
+
+
+@pytest.mark.parametrize("importing", [False, True])
+def test_what_its_environment_started_ends_with_its_parent(importing: bool, tmp_path: Path) -> None:
+    """Its own group of processes ends whole once nobody holds the pipe's other end, also while a world is imported."""
+    (tmp_path / "slowly.py").write_text("import puppet, time\npuppet.Parent()\ntime.sleep(600)\n")
+    reader, writer = os.pipe()
+    env = {**os.environ, "PYTHONPATH": f"{tmp_path}:{HERE}"}
+    argv = ("slowly:World" if importing else "puppet:Parent", "--death-fd", str(reader))
+    with served(*argv, pass_fds=(reader,), start_new_session=True, env=env) as (process, line):
+        os.close(reader)
+        child = int(line)
+        try:
+            if not importing:
+                assert process.stdout is not None
+                assert process.stdout.readline().startswith("http")
+            assert alive(child)
+            os.close(writer)
+            until(lambda: process.poll() is not None)
+            assert until(lambda: not alive(child)) < 2
+        finally:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(child, signal.SIGKILL)
 
 
 def test_reads_the_token_from_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:

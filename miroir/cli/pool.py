@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import argparse
-import contextlib
 import json
 import signal
-import sys
 from dataclasses import asdict
 from typing import TYPE_CHECKING
 
@@ -135,30 +133,27 @@ def _env_options(args: argparse.Namespace) -> list[str]:
 def _run(args: argparse.Namespace, engine: Engine, n: int, least: int | None) -> int:
     from ..pool import Pool
     from .signals import stopped_by_signals
+    from .talk import talking
 
-    pool = Pool(engine, n=n, least=least, urls_file=args.urls, on_event=_tell)
-    with stopped_by_signals(pool) as caught, pool:
-        if caught.first is None:
-            _announce(pool.urls, args.urls, getattr(engine, "pool_id", None))
-        pool.wait()
-        _say("stopping")
+    with talking() as say:
+        pool = Pool(engine, n=n, least=least, urls_file=args.urls, on_event=lambda event: say(_told(event)))
+        with stopped_by_signals(pool) as caught, pool:
+            if caught.first is None:
+                if args.urls is None:
+                    print("\n".join(pool.urls), flush=True)
+                say(_ready(len(pool.urls), args.urls, getattr(engine, "pool_id", None)))
+            pool.wait()
+            say("stopping")
     return 130 if caught.first == signal.SIGINT else 0
 
 
-def _announce(urls: list[str], path: str | None, pool_id: str | None) -> None:
-    if path is None:
-        print("\n".join(urls), flush=True)
+def _ready(count: int, path: str | None, pool_id: str | None) -> str:
     of_pool = f" in the pool {pool_id}" if pool_id else ""
-    _say(f"{len(urls)} ready{of_pool}{f', listed in {path}' if path else ''}; Ctrl-C stops them")
+    return f"{count} ready{of_pool}{f', listed in {path}' if path else ''}; Ctrl-C stops them"
 
 
-def _tell(event: Event) -> None:
-    _say("\n    ".join([str(event), *event.log]))
-
-
-def _say(text: str) -> None:
-    with contextlib.suppress(OSError):  # a pool outlives the terminal that it talks to
-        print(text, file=sys.stderr, flush=True)
+def _told(event: Event) -> str:
+    return "\n    ".join([str(event), *event.log])
 
 
 def _status(args: argparse.Namespace) -> int:

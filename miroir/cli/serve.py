@@ -3,7 +3,12 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 import os
+import signal
+import threading
+import time
+from collections.abc import Iterator
 
 from ..disk import replace_file
 from ..errors import InvalidArgument
@@ -32,10 +37,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def command(args: argparse.Namespace) -> int:
     """Serve until SIGTERM (0) or SIGINT (130)."""
+    with _ending_with_parent(args.death_fd):  # first of all: an environment's import may hang
+        return _serve(args)
+
+
+def _serve(args: argparse.Namespace) -> int:
     from ..serve import names, options, serve
 
-    if args.death_fd is not None:  # first of all: an environment's import may hang
-        _end_with_parent(args.death_fd)
     token = _token(args)
     factory = options.configured(names.find(args.env), args.env_options, args.env)
 
@@ -75,21 +83,37 @@ def _write_port(path: str, url: str) -> None:
         raise InvalidArgument(f"the port file {path} cannot be written: {error.strerror}; name another") from error
 
 
-def _end_with_parent(fd: int) -> None:
-    import signal
-    import threading
-    import time
-
+@contextlib.contextmanager
+def _ending_with_parent(fd: int | None) -> Iterator[None]:
+    """In the block this process ends once the pipe does, and with it all of its group, if that is its own."""
+    if fd is None:
+        yield
+        return
     try:
         os.set_inheritable(fd, False)
     except OSError as error:
         raise InvalidArgument(f"{fd} is no file descriptor of this process; pass the read end of a pipe") from error
+    gone = threading.Event()
+    threading.Thread(target=_watch, args=(fd, gone), name="miroir-parent", daemon=True).start()
+    try:
+        yield
+    finally:
+        if gone.is_set():
+            _kill_group()
 
-    def watch() -> None:
-        while os.read(fd, 1):
-            pass
+
+def _watch(fd: int, gone: threading.Event) -> None:
+    while os.read(fd, 1):
+        pass
+    gone.set()
+    if signal.getsignal(signal.SIGTERM) is not signal.SIG_DFL:  # it serves, and has worlds to close
         os.kill(os.getpid(), signal.SIGTERM)
         time.sleep(_LAST_WORDS_S)
-        os._exit(1)
+    _kill_group()
+    os._exit(1)
 
-    threading.Thread(target=watch, name="miroir-parent", daemon=True).start()
+
+def _kill_group() -> None:
+    """Kill what an environment has started, and this process, unless others are in its group."""
+    if os.getpgrp() == os.getpid():
+        os.killpg(os.getpgrp(), signal.SIGKILL)

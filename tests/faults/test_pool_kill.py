@@ -220,6 +220,29 @@ def test_a_pool_outlives_whoever_reads_its_lines(tmp_path: Path) -> None:
     assert not urls_file.exists()
 
 
+def test_a_pool_does_not_wait_for_a_terminal_that_stands_still(tmp_path: Path) -> None:
+    """After Ctrl-S the file stays true, and the pool can be stopped."""
+    urls_file = tmp_path / "urls.txt"
+    argv = [sys.executable, "-m", "miroir", "pool", "--env", "counter:Counter", "-n", "1", "--urls", str(urls_file)]
+    ours, its = os.openpty()
+    process = subprocess.Popen(argv, cwd=EXAMPLES, stdin=its, stderr=its, start_new_session=True)
+    os.close(its)
+    try:
+        assert until(urls_file.exists)
+        os.write(ours, b"\x13")
+        for _ in range(2):
+            before = read_urls(urls_file)
+            (server,) = children(process.pid)
+            os.kill(server, signal.SIGKILL)
+            assert until(lambda: "http" in urls_file.read_text() and read_urls(urls_file) != before)  # noqa: B023
+        process.terminate()
+        assert process.wait(20) == 0
+    finally:
+        process.kill()
+        os.close(ours)
+    assert not urls_file.exists()
+
+
 def test_a_second_pool_on_the_same_file_is_refused(pool: Starter) -> None:
     """One line, exit code 2, and the first pool is not touched."""
     first = pool()
