@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
+import shutil
 import sys
 import threading
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
+from queue import SimpleQueue
 
 import pytest
 import requests
 from processes import alive, descriptors, until
 
 from miroir.errors import ContainerPoolError, InvalidArgument, UrlFileError
-from miroir.pool import Change, Event, Pool, ProcessEngine, Timing
+from miroir.pool import Change, Engine, Event, Pool, ProcessEngine, Timing
 from miroir.urls import read_urls
 
 SERVE = (sys.executable, str(Path(__file__).with_name("poolserver.py")))
@@ -203,6 +207,116 @@ def test_a_command_that_is_not_there_fails() -> None:
     broken = ProcessEngine("well", serve=("/nonexistent",), timing=FAST)
     with pytest.raises(ContainerPoolError, match=r"could not be started: .*No such file"):
         Pool(broken, n=2).start()
+
+
+class Scripted(Engine):
+    """An engine that tells what it was given; some containers are ready."""
+
+    def __init__(self, *changes: tuple[str, Change], ready: tuple[str, ...] = ()) -> None:
+        self.events: SimpleQueue[Event] = SimpleQueue()
+        self.running = False
+        self._changes = changes
+        self._ready = ready
+
+    def start(self, n: int) -> None:
+        self.running = True
+        for name, change in self._changes:
+            self.events.put(Event(name, change, "as told"))
+
+    def cancel(self) -> None:
+        """Nothing is prepared."""
+
+    def ready(self) -> list[str]:
+        return list(self._ready)
+
+    def logs(self, name: str) -> tuple[str, ...]:
+        return ()
+
+    def stop(self) -> None:
+        self.running = False
+
+    def kill(self) -> None:
+        """Nothing is waited for."""
+
+
+@contextlib.contextmanager
+def bounded(pool: Pool) -> Iterator[None]:
+    """Whatever waits in the block returns after some seconds."""
+    timer = threading.Timer(5.0, pool.cancel)
+    timer.start()
+    try:
+        yield
+    finally:
+        timer.cancel()
+
+
+def test_a_start_does_not_wait_for_a_container_that_was_given_up() -> None:
+    """One that was ready, and went down too often before the others were: the start fails, with nothing left."""
+    scripted = Scripted(("env-0", Change.READY), ("env-0", Change.GIVEN_UP))
+    pool = Pool(scripted, n=2)
+    with bounded(pool), pytest.raises(ContainerPoolError, match="env-0 as told; nothing was left running"):
+        pool.start()
+    assert not scripted.running
+
+
+def test_a_container_that_was_given_up_during_the_start_counts() -> None:
+    """`wait` raises once every container was given up, whenever that was."""
+    scripted = Scripted(*[(name, Change.GIVEN_UP) for name in ("env-0", "env-1")])
+    pool = Pool(scripted, n=2, least=0)
+    with bounded(pool), pool, pytest.raises(ContainerPoolError, match="every container was given up"):
+        pool.wait()
+
+
+def test_threads_that_cannot_be_started_fail_the_start(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What was begun is stopped, and the message says which limit it was."""
+    start = threading.Thread.start
+
+    def scarce(thread: threading.Thread) -> None:
+        if thread.name == "miroir-pool-well-1":
+            raise RuntimeError("can't start new thread")
+        start(thread)
+
+    monkeypatch.setattr(threading.Thread, "start", scarce)
+    with pytest.raises(ContainerPoolError, match=r"only 1 of 3 threads could be started; .*\(ulimit -u\)"):
+        Pool(engine(), n=3, urls_file=tmp_path / "urls.txt").start()
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_machine_without_room_for_temporary_files_starts_no_pool(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is one error with the reason, and the URL file is given up."""
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "gone"))
+    with pytest.raises(
+        ContainerPoolError, match=r"nowhere to keep its temporary files: No such file or directory; free space"
+    ):
+        Pool(engine(), n=1, urls_file=tmp_path / "urls.txt").start()
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("kept", [True, False])
+def test_folders_that_were_tidied_away_are_made_again(kept: bool, tmp_path: Path, temporary: Path) -> None:
+    """Temporary folders are swept on many machines after days: a server that is replaced then comes back."""
+    logs, told = tmp_path / "logs", Told()
+    with Pool(engine(log_dir=logs if kept else None), n=1, on_event=told) as pool:
+        for folder in (*temporary.iterdir(), *([logs] if kept else [])):
+            shutil.rmtree(folder)
+        post(pool.urls[0], "crash")
+        assert until(lambda: told[Change.DOWN])
+        assert until(lambda: len(told.events) == 3)
+        assert told.events[-1].change is Change.READY
+    assert list(temporary.iterdir()) == []
+
+
+def test_a_server_that_is_replaced_leaves_no_file(temporary: Path) -> None:
+    """A pool that replaces servers for days does not fill the disk with what each of them had."""
+    told = Told()
+    with Pool(engine(), n=1, on_event=told) as pool:
+        (folder,) = temporary.iterdir()
+        before = len(list(folder.iterdir()))
+        post(pool.urls[0], "crash")
+        assert until(lambda: len(told[Change.READY]) == 2)
+        assert len(list(folder.iterdir())) == before
 
 
 def test_output_of_any_length_blocks_nobody(tmp_path: Path) -> None:

@@ -111,6 +111,27 @@ def test_a_file_that_someone_else_rewrote_stays(path: Path) -> None:
     assert read_urls(path) == ["http://b"]
 
 
+def test_a_claim_that_another_pool_took_over_stays_its_own(path: Path) -> None:
+    """Where somebody removed the lock of a running pool, its end leaves the next one's claim alone."""
+    lock = path.with_name("urls.txt.lock")
+    file = UrlFile(path)
+    file.claim()
+    other = dataclasses.replace(Owner.me(), host="elsewhere").dump()
+    lock.unlink()
+    lock.write_text(other)
+    file.release()
+    assert lock.read_text() == other
+
+
+def test_a_claim_whose_lock_is_gone_is_given_up_without_a_trace(path: Path) -> None:
+    """Its end makes no new lock."""
+    file = UrlFile(path)
+    file.claim()
+    path.with_name("urls.txt.lock").unlink()
+    file.release()
+    assert list(path.parent.iterdir()) == []
+
+
 def test_a_symlink_and_its_target_are_one_file(path: Path) -> None:
     """A second pool is refused by whatever name it comes."""
     link = path.with_name("link.txt")

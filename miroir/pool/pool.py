@@ -128,7 +128,7 @@ class Pool:
         while not self._cancelled:
             event = self._next_event()
             self._tell(event)
-            if event and event.change is Change.FAILED:
+            if event and event.change in (Change.FAILED, Change.GIVEN_UP):
                 failed.add(event.name)
                 if self._n - len(failed) < self._least:
                     last = f": {event.log[-1].strip()}" if event.log else ""
@@ -153,13 +153,14 @@ class Pool:
                     _log.warning("%s", error.message)
                 warned = True
             self._tell(event)
-            self._given_up += bool(event and event.change is Change.GIVEN_UP)
 
     def _next_event(self) -> Event | None:
         try:
-            return self._engine.events.get(timeout=_TICK_S)
+            event = self._engine.events.get(timeout=_TICK_S)
         except queue.Empty:
             return None
+        self._given_up += event.change is Change.GIVEN_UP
+        return event
 
     def _tell(self, event: Event | None) -> None:
         if event and self._on_event:

@@ -14,7 +14,7 @@ import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from ..errors import InvalidArgument
+from ..errors import ContainerPoolError, InvalidArgument
 from ..rest import secret_from
 from .deathpipe import DeathPipe
 from .logfile import LogFile
@@ -60,7 +60,10 @@ class ProcessEngine(Supervisor):
         self._pipe: DeathPipe | None = None
 
     def start(self, n: int) -> None:
-        """Begin n servers and return; InvalidArgument when the log folder cannot be used."""
+        """Begin n servers and return; InvalidArgument when the log folder cannot be used.
+
+        ContainerPoolError when the system has no room, descriptors or threads for them.
+        """
         if self._log_dir:
             try:
                 self._log_dir.mkdir(parents=True, exist_ok=True)
@@ -68,16 +71,25 @@ class ProcessEngine(Supervisor):
                 raise InvalidArgument(
                     f"{self._log_dir} is no folder for logs: {error.strerror}; name another"
                 ) from error
-        self._folder = Path(tempfile.mkdtemp(prefix="miroir-pool-"))
-        self._pipe = DeathPipe()
+        try:
+            self._folder = Path(tempfile.mkdtemp(prefix="miroir-pool-"))
+            self._pipe = DeathPipe()
+        except OSError as error:
+            why = os.strerror(error.errno) if error.errno else str(error)  # tempfile words some of its own
+            raise ContainerPoolError(
+                f"the pool has nowhere to keep its temporary files: {why}; free space or descriptors, or set TMPDIR"
+            ) from error
         super().start(n)
 
     def launch(self, name: str) -> Container:
         """Begin a server and return at once."""
         assert self._folder is not None
         assert self._pipe is not None
+        log_dir = self._log_dir or self._folder
+        for folder in (self._folder, log_dir):  # a machine may have tidied them away
+            folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         port_file = Path(tempfile.mkdtemp(prefix=f"{name}-", dir=self._folder)) / "port"
-        log = LogFile((self._log_dir or self._folder) / f"{name}.log")
+        log = LogFile(log_dir / f"{name}.log")
         argv = [*self._argv, "--port-file", str(port_file), "--death-fd", str(self._pipe.read_end), *self._env_options]
         output = log.open()
         try:
@@ -137,3 +149,4 @@ class _Server(Container):
         with contextlib.suppress(ProcessLookupError, PermissionError):
             os.killpg(self._process.pid, signal.SIGKILL)  # the leader, or what it left behind
         self._process.wait()
+        shutil.rmtree(self._port_file.parent, ignore_errors=True)

@@ -6,7 +6,7 @@ import threading
 from abc import abstractmethod
 from queue import SimpleQueue
 
-from ..errors import InvalidArgument
+from ..errors import ContainerPoolError, InvalidArgument
 from .engine import Engine, Event
 from .slot import Container, Shared, Slot, Timing
 
@@ -45,12 +45,21 @@ class Supervisor(Engine):
         """Begin a container and return at once; OSError or MiroirError when it cannot be."""
 
     def start(self, n: int) -> None:
-        """Begin n containers and return; what becomes of them arrives in `events`."""
+        """Begin n containers and return; what becomes of them arrives in `events`.
+
+        ContainerPoolError when the system has no thread for one of them.
+        """
         self._slots = [Slot(f"{self._prefix}-{number}", self._shared) for number in range(n)]
         for slot in self._slots:
             thread = threading.Thread(target=slot.run, name=f"miroir-pool-{slot.name}", daemon=True)
+            try:
+                thread.start()
+            except RuntimeError as error:
+                raise ContainerPoolError(
+                    f"only {len(self._threads)} of {n} threads could be started; ask for fewer containers,"
+                    " or raise the limit of processes (ulimit -u)"
+                ) from error
             self._threads.append(thread)
-            thread.start()
 
     def cancel(self) -> None:
         """Have a `start` that still prepares give up. Safe in a signal handler."""

@@ -21,7 +21,7 @@ class UrlFile:
     def __init__(self, path: str | os.PathLike[str]) -> None:
         self._path = Path(os.path.realpath(path))
         self._lock = self._path.with_name(f"{self._path.name}.lock")
-        self._claimed = False
+        self._claim = ""  # the record of it, as it was written
         self._written: tuple[int, ...] | None = None
 
     def claim(self) -> None:
@@ -29,10 +29,10 @@ class UrlFile:
         try:
             self._refuse_if_foreign()
             with self._locked() as lock:
-                self._refuse_if_owned(os.pread(lock, _MAX_RECORD, 0).decode(errors="replace"))
+                self._refuse_if_owned(_record(lock))
+                self._claim = Owner.me().dump()
                 os.ftruncate(lock, 0)
-                os.pwrite(lock, Owner.me().dump().encode(), 0)
-                self._claimed = True
+                os.pwrite(lock, self._claim.encode(), 0)
                 self._path.unlink(missing_ok=True)
         except OSError as error:
             raise UrlFileError(
@@ -51,11 +51,12 @@ class UrlFile:
                 self._path.unlink()
 
     def release(self) -> None:
-        """Give up the claim."""
-        if self._claimed:
-            self._claimed = False
-            with contextlib.suppress(OSError), self._locked():
-                self._lock.unlink()
+        """Give up the claim, unless somebody removed the lock and another pool has it now."""
+        claim, self._claim = self._claim, ""
+        if claim:
+            with contextlib.suppress(OSError), self._locked() as lock:
+                if _record(lock) in ("", claim):
+                    self._lock.unlink()
 
     def _identity(self) -> tuple[int, ...] | None:
         try:
@@ -103,3 +104,8 @@ class UrlFile:
             return os.path.samestat(os.fstat(descriptor), self._lock.stat())
         except FileNotFoundError:
             return False
+
+
+def _record(lock: int) -> str:
+    """Who claimed the file, as its owner dumped itself; "" where nobody did."""
+    return os.pread(lock, _MAX_RECORD, 0).decode(errors="replace")
