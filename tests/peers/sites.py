@@ -11,14 +11,16 @@ import websockets
 import miroir
 import miroir_verifiers
 
+SCENES = Path(__file__).with_name("verifiers_scenes")
+
 
 def site(folder: Path) -> Path:
-    """The folder, for PYTHONPATH, with Miroir, its metadata, and what the peers here do not bring of its needs."""
+    """The folder, for PYTHONPATH, with Miroir, its metadata, the scenes, and what peers do not bring of its needs."""
     folder.mkdir(parents=True, exist_ok=True)
     metadata = distribution("miroir")
     named = Path(str(metadata.locate_file(f"miroir-{metadata.version}.dist-info")))
     modules = [Path(str(module.__file__)).parent for module in (miroir, miroir_verifiers, websockets)]
-    for path in (*modules, named):
+    for path in (*modules, named, SCENES):
         (folder / path.name).symlink_to(path)
     return folder
 

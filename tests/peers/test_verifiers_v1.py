@@ -6,9 +6,8 @@ import json
 import os
 import signal
 import subprocess
-import time
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -20,6 +19,7 @@ from peers.scenes import Peer, Played
 from peers.sites import site, variables
 from peers.stage import TRICKY, active, staged
 from peers.venvs import venv
+from serveclient import until
 
 from miroir.pool import Pool, ProcessEngine
 from miroir.records import load
@@ -117,15 +117,6 @@ def test_ctrl_c_frees_a_hundred_leases(peer: Peer, tmp_path: Path) -> None:
             process.communicate()
     assert took_s < 2.0
     assert process.returncode == 130
-
-
-def until(condition: Callable[[], bool], within_s: float) -> float:
-    """How many seconds it took to become so."""
-    began = time.monotonic()
-    while not condition():
-        assert time.monotonic() - began < within_s
-        time.sleep(0.05)
-    return time.monotonic() - began
 
 
 def test_void_rollouts_alone_are_played_again(played: Played) -> None:

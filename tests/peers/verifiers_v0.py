@@ -8,49 +8,20 @@ from __future__ import annotations
 
 import asyncio
 import json
-import sys
 import time
-from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
-import requests
 import verifiers as vf
+from verifiers_scenes.fleet import ALONE, MODEL, OUT, URLS, held, until, wake
 
 import miroir_verifiers
-from miroir.broker import shared
-from miroir.deadlines import Deadlines
 
-*URLS, ALONE = json.loads(sys.argv[1])
-MODEL, OUT = sys.argv[2], Path(sys.argv[3])
 CLIENT = vf.ClientConfig(api_key_var="STUB_KEY", api_base_url=MODEL, max_retries=0)
 
 
 def loaded(urls: list[str], split: str = "one", **options: Any) -> vf.Environment:
+    """The environment of a fleet."""
     return vf.load_environment("miroir_verifiers", urls=urls, split=split, **options)
-
-
-def wake() -> None:
-    requests.post(f"{MODEL}/chat/completions", json={"model": "wake", "messages": []}, timeout=10)
-
-
-def stats(urls: list[str]) -> dict[str, Any]:
-    return shared(list(urls), None, Deadlines()).stats()
-
-
-def held(urls: list[str]) -> int:
-    """How many leases this process has."""
-    return sum(node["held"] for node in stats(urls)["urls"].values())
-
-
-async def until(condition: Callable[[], bool], within_s: float = 30.0) -> float:
-    """How many seconds it took to become so."""
-    began = time.monotonic()
-    while not condition():
-        if time.monotonic() - began > within_s:
-            raise TimeoutError("it did not become so")
-        await asyncio.sleep(0.01)
-    return time.monotonic() - began
 
 
 async def rollout(env: vf.Environment, model: str, index: int = 0) -> dict[str, Any]:
