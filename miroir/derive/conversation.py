@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ..chat.form import result_text
+from ..records.shape import mapping
 from .toolset import Toolset
 
 Message = dict[str, Any]
@@ -149,6 +150,8 @@ class _Reader:
         if not isinstance(function, dict):
             raise Unfit(_UNKNOWN_FORM)
         name, arguments, call_id = function.get("name"), function.get("arguments"), call.get("id") or ""
+        if not isinstance(call_id, str):
+            raise Unfit(_UNKNOWN_FORM)
         if call.get("arguments_error") or not isinstance(arguments, dict):
             raise Unfit("arguments that are no JSON object")
         if not isinstance(name, str):
@@ -204,7 +207,7 @@ def _renumber(messages: Sequence[Message]) -> None:
 
 def _from_steps(record: Mapping[str, Any]) -> Iterator[Message]:
     """The conversation that a model would have had: the prompt, then one call and its result for each step."""
-    prompt = record.get("prompt") or (record.get("task") or {}).get("instruction")
+    prompt = record.get("prompt") or mapping(record.get("task")).get("instruction")
     if not prompt:
         raise Unfit("no messages, and no prompt to make them from")
     yield {"role": "user", "content": prompt}

@@ -7,6 +7,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
+from ..records.shape import mapping, text
 from ..run.jobs import read_tasks
 
 SHINGLE = 8  # words in a row that are compared
@@ -62,7 +63,7 @@ class Exclusion:
 
 def instruction(record: Mapping[str, Any]) -> str:
     """The record's instruction, "" where it keeps none."""
-    return str((record.get("task") or {}).get("instruction") or "")
+    return text(mapping(record.get("task")).get("instruction"))
 
 
 def _words(text: str) -> tuple[str, ...]:

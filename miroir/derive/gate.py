@@ -7,6 +7,7 @@ from typing import Any
 
 from ..errors import InvalidArgument, RecordError
 from ..notes import read_notes, record_sha256, verdicts
+from ..records.shape import mapping
 from ..run.jobs import read_tasks
 from .exclusion import Exclusion
 from .formats import Format, Kind
@@ -66,7 +67,7 @@ class Gate:
                 )
 
     def _unasked(self, record: Mapping[str, Any]) -> str | None:
-        options, agent, reward = self._options, record.get("agent") or {}, record["reward"]
+        options, agent, reward = self._options, mapping(record.get("agent")), record["reward"]
         task_id = record["task_id"]
         if options.tasks and task_id not in options.tasks:
             return "of another task"
@@ -111,8 +112,7 @@ def _sortable(time: Any) -> str:
 
 def _splits(record: Mapping[str, Any]) -> set[str]:
     """The splits that the record and its task name."""
-    task = record.get("task") or {}
-    named = {split for split in (record.get("split"), task.get("split")) if split}
+    named = {str(split) for split in (record.get("split"), mapping(record.get("task")).get("split")) if split}
     return named or {NO_SPLIT}
 
 

@@ -8,6 +8,7 @@ import os
 import re
 import shutil
 import threading
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -21,6 +22,8 @@ PARQUET = ".parquet"
 TABLE = ".csv"
 
 _UNSAFE = re.compile(r"[^A-Za-z0-9_.-]")
+_LONGEST = 200  # characters of a file's name
+_HALVES = "backslashreplace"  # a lone surrogate, as JSON escapes it
 
 
 class Sink(Protocol):
@@ -52,7 +55,7 @@ class Table:
     """CSV with a header."""
 
     def __init__(self, path: Path, columns: Sequence[str]) -> None:
-        self._file = path.open("x", encoding="utf-8", newline="")
+        self._file = path.open("x", encoding="utf-8", errors=_HALVES, newline="")
         self._csv = csv.DictWriter(self._file, columns, lineterminator="\n")
         self._csv.writeheader()
 
@@ -70,11 +73,16 @@ class Folder:
 
     def __init__(self, path: Path) -> None:
         self._path = path
+        self._namesakes: Counter[str] = Counter()
         path.mkdir()
 
     def write(self, name: str, rows: Sequence[bytes]) -> None:
-        """Write the episode's file."""
-        with (self._path / f"{_UNSAFE.sub('_', name)}{ROWS}").open("xb") as file:
+        """Write the episode's file; episodes that would share a name are numbered."""
+        stem = free = _UNSAFE.sub("_", name)[:_LONGEST]
+        while (self._path / f"{free}{ROWS}").exists():
+            self._namesakes[stem] += 1
+            free = f"{stem}-{self._namesakes[stem] + 1}"
+        with (self._path / f"{free}{ROWS}").open("xb") as file:
             file.writelines(row + b"\n" for row in rows)
 
     def close(self) -> None:
@@ -128,7 +136,7 @@ class Files:
 
     def text(self, place: Path, text: str) -> None:
         """Write a file of text."""
-        self.temporary(place).write_text(text, encoding="utf-8")
+        self.temporary(place).write_text(text, encoding="utf-8", errors=_HALVES)
 
     def sink(self, place: Path, format_: Format) -> Sink:
         """Where rows go that are to be at `place`."""

@@ -11,7 +11,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from ..errors import MissingExtra
+from ..errors import MissingExtra, RecordError
 from ..wire import encode
 from .formats import Column, Format
 
@@ -53,9 +53,15 @@ class Parquet:
         self._writer.close()
 
     def _flush(self) -> None:
-        columns = [self._column(name) for name in self._columns]
+        columns = [self._fit(name) for name in self._columns]
         self._writer.write_table(self._arrow.table(columns, schema=self._schema))
         self._rows, self._held = [], 0
+
+    def _fit(self, name: str) -> Any:
+        try:
+            return self._column(name)
+        except (self._arrow.ArrowException, OverflowError, UnicodeEncodeError) as error:
+            raise RecordError(f"a value of {name} does not fit into Parquet ({error}); write JSON lines") from error
 
     def _column(self, name: str) -> Any:
         column, type_ = self._columns[name], self._schema.field(name).type

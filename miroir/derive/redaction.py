@@ -7,6 +7,7 @@ from typing import Any
 
 from ..errors import RecordError
 from ..records.redaction import Patterns
+from ..records.shape import rows, text
 from .conversation import Conversation
 
 _NAMES = frozenset({"task_id", "episode_id", "task_hash", "id", "split"})
@@ -63,13 +64,13 @@ def refuse_canaries(canaries: Sequence[str], record: Mapping[str, Any], spoken: 
 
 def holds_grader_text(record: Mapping[str, Any], spoken: Conversation) -> bool:
     """Whether the model was told a detail of the grader's checks or harms."""
-    metadata = record.get("metadata") or {}
-    findings = [*(metadata.get("checks") or ()), *(metadata.get("harms") or ())]
-    details = {detail for finding in findings if len(detail := str(finding.get("detail") or "")) >= _TELLING}
+    metadata = record["metadata"]
+    findings = [*rows(metadata.get("checks")), *rows(metadata.get("harms"))]
+    details = {detail for finding in findings if len(detail := text(finding.get("detail"))) >= _TELLING}
     if not details:
         return False
-    text = "\n".join(message["content"] for message in spoken.messages if message["role"] != "assistant")
-    return any(detail in text for detail in details)
+    told = "\n".join(message["content"] for message in spoken.messages if message["role"] != "assistant")
+    return any(detail in told for detail in details)
 
 
 def _texts(spoken: Conversation) -> Iterator[str]:

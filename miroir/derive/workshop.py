@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Mapping
 from typing import Any
 
+from ..records.shape import count, mapping, text
 from .conversation import Conversation, Unfit, conversation
 from .encoding import encoded
 from .exclusion import Near, instruction
@@ -126,7 +127,7 @@ class Workshop:
 
     def _kept(self, example: Example, measured: Measured, rows: list[Row]) -> Candidate:
         record, spoken = example.record, example.spoken
-        metadata, trial = record["metadata"], record.get("trial")
+        metadata, env, agent = record["metadata"], mapping(record.get("env")), mapping(record.get("agent"))
         exponents = measured.exponents or self.format.holds_numbers
         shape = Shape(
             lengths=tuple(self._tokens(measured, end) for end in example.ends),
@@ -140,12 +141,12 @@ class Workshop:
             task_id=record["task_id"],
             task_hash=metadata["task_hash"],
             episode_id=str(record.get("episode_id")),
-            trial=trial if isinstance(trial, int) else 0,
+            trial=count(record.get("trial")),
             started_at=started(record),
             reward=float(record["reward"]),
             success=metadata["success"],
             harm=metadata["harm"],
-            source=((record.get("env") or {}).get("name"), (record.get("agent") or {}).get("model")),
+            source=(text(env.get("name")) or None, text(agent.get("model")) or None),
             shape=shape,
             span=self._spill.add([encoded(row, exponents=exponents) for row in rows]) if self._spill else None,
         )

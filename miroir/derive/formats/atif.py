@@ -11,6 +11,7 @@ from itertools import count
 from typing import Any
 
 from ...errors import RecordError
+from ...records.shape import mapping, rows
 from ...wire import RECORD_SCHEMA
 from ..conversation import Message
 from .form import Column, Example, Format, Kind, Row
@@ -25,10 +26,10 @@ _PRIVATE = "container"
 def _rows(example: Example) -> list[Row]:
     record, spoken = example.record, example.spoken
     trajectory = _trajectory(record, spoken.messages, spoken.tools.definitions, by_program=spoken.by_program)
-    kept = record.get("atif") or {}
-    extras = [*kept.get("steps", ()), *[{}] * len(trajectory["steps"])]
+    kept = mapping(record.get("atif"))
+    extras = [*rows(kept.get("steps")), *[{}] * len(trajectory["steps"])]
     steps = [_merged(step, extra) for step, extra in zip(trajectory["steps"], extras, strict=False)]
-    return [_merged(trajectory, {**kept.get("root", {}), "steps": steps})]
+    return [_merged(trajectory, {**mapping(kept.get("root")), "steps": steps})]
 
 
 def _merged(row: Row, changes: Mapping[str, Any]) -> Row:
@@ -36,7 +37,7 @@ def _merged(row: Row, changes: Mapping[str, Any]) -> Row:
 
 
 def _trajectory(record: Mapping[str, Any], messages: list[Message], tools: list[Any], *, by_program: bool) -> Row:
-    agent, usage = record.get("agent") or {}, record.get("usage") or {}
+    agent, usage = mapping(record.get("agent")), mapping(record.get("usage"))
     steps = list(_steps(messages, by_program=by_program))
     who = {"name": agent.get("name") or "unknown", "version": "unknown", "model_name": agent.get("model")}
     metrics = {

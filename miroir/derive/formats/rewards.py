@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from ...records.shape import mapping
 from .form import Column, Example, Format, Kind, Row
 
 # Each column: where in a record it stands, and what it holds.
@@ -36,7 +37,7 @@ def _rows(example: Example) -> list[Row]:
 
 def _at(record: Mapping[str, Any], place: str) -> Any:
     part, _, key = place.rpartition(".")
-    return ((record.get(part) or {}) if part else record).get(key)
+    return (mapping(record.get(part)) if part else record).get(key)
 
 
 REWARDS = Format(
