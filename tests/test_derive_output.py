@@ -6,7 +6,7 @@ import hashlib
 import json
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -101,6 +101,27 @@ def test_what_exists_is_not_replaced(tmp_path: Path) -> None:
     derive([traces], "sft", out, force=True)
 
     assert len(rows(out)) == 1
+
+
+@pytest.mark.parametrize("name", ["rows.jsonl", "rows.manifest.json"])
+def test_what_another_process_wrote_meanwhile_is_not_replaced(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    """Of two derivations to one place the first to end has it; the other leaves nothing of its own."""
+    traces = saved(tmp_path, [record()])
+    other = tmp_path / name
+    load = miroir.derive.derivation.load
+
+    def slowly(*args: Any, **options: Any) -> Iterator[dict[str, Any]]:
+        yield from load(*args, **options)
+        other.write_text("theirs")
+
+    monkeypatch.setattr(miroir.derive.derivation, "load", slowly)
+    with pytest.raises(InvalidArgument, match=rf"{name} exists; name another file, or replace it with --force"):
+        derive([traces], "sft", tmp_path / "rows.jsonl")
+
+    assert other.read_text() == "theirs"
+    assert set(files(tmp_path)) == {name, traces.name}
 
 
 def test_an_old_validation_file_does_not_outlive_its_split(tmp_path: Path) -> None:

@@ -117,6 +117,7 @@ class Files:
         """Put the files in their places where the body succeeds, and leave nothing where it fails."""
         try:
             yield
+            self.reserve(self._reserved)  # another process may have written there meanwhile
             for place in self._reserved:
                 if place.is_dir() or place not in self._waiting:
                     _remove(place)
