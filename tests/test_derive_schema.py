@@ -58,6 +58,12 @@ TREE = {
         ({"$ref": "https://example.com/schema"}, [1], []),
         ({"$ref": "#/$defs/missing"}, [1], []),
         ({"type": "whatever"}, [1], []),
+        ({"type": 3}, [1], []),
+        ({"type": []}, [1], []),
+        ({"type": [["string"], "null"]}, [1, None], []),
+        ({"type": "object", "properties": [1], "required": True}, [{}], [1]),
+        ({"properties": None, "required": ["a", ["b"], 3]}, [{"a": 1}], [{}]),
+        ({"prefixItems": 3, "items": {"type": "string"}}, [["a"]], [[1]]),
     ],
 )
 def test_a_schema_tells_what_keeps_it(schema: Any, kept: list[Any], broken: list[Any]) -> None:

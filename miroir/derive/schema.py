@@ -67,9 +67,10 @@ class _Compiler:
 
     def type(self, schema: Mapping[str, Any]) -> Check | None:
         named = schema.get("type")
-        if named is None:
+        names = [named] if isinstance(named, str) else _list(named)
+        if not names:
             return None
-        kinds = [_TYPES.get(name, _anything) for name in ([named] if isinstance(named, str) else named)]
+        kinds = [_TYPES.get(name, _anything) if isinstance(name, str) else _anything for name in names]
         return kinds[0] if len(kinds) == 1 else lambda value: any(kind(value) for kind in kinds)
 
     def enum(self, schema: Mapping[str, Any]) -> Check | None:
@@ -79,8 +80,9 @@ class _Compiler:
         return lambda value: any(_same(value, one) for one in allowed)
 
     def object(self, schema: Mapping[str, Any]) -> Check | None:
-        properties = {name: self.check(part) for name, part in (schema.get("properties") or {}).items()}
-        required = frozenset(schema.get("required") or ())
+        listed = schema.get("properties")
+        properties = {name: self.check(part) for name, part in (listed if isinstance(listed, Mapping) else {}).items()}
+        required = frozenset(name for name in _list(schema.get("required")) if isinstance(name, str))
         others = self.check(schema.get("additionalProperties", True))
         if not (properties or required or "additionalProperties" in schema):
             return None
@@ -93,7 +95,7 @@ class _Compiler:
         return check
 
     def items(self, schema: Mapping[str, Any]) -> Check | None:
-        first = [self.check(part) for part in schema.get("prefixItems") or ()]
+        first = [self.check(part) for part in _list(schema.get("prefixItems"))]
         rest = self.check(schema.get("items", True))
         if not first and "items" not in schema:
             return None
@@ -148,6 +150,11 @@ _KEYWORDS = (
 
 def _group(checks: list[Check], holds: Callable[[int, int], bool]) -> Check:
     return lambda value: holds(sum(check(value) for check in checks), len(checks))
+
+
+def _list(value: Any) -> list[Any]:
+    """The list that a keyword holds; an empty one where it holds nonsense, which says nothing."""
+    return value if isinstance(value, list) else []
 
 
 def _anything(_: Any) -> bool:

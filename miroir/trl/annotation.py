@@ -6,6 +6,7 @@ What a hint becomes, `transformers.utils.get_json_schema` decides: basic types, 
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal, Union, cast
 
@@ -21,6 +22,7 @@ BASIC = {
 NO_NEWS = frozenset({"title", "description", "$schema", "$defs", "definitions"})  # keywords that bind no value
 _DEEPEST = 5  # how many references deep a schema is written out,
 _LONGEST = 8000  # and in how many characters, from the second on
+_HALF = re.compile("[\ud800-\udfff]")  # of a character, which no tokenizer takes
 
 Schema = Mapping[str, Any]
 Hint = Any  # a type, or what `typing` makes of types
@@ -31,6 +33,10 @@ def hint_of(schema: object) -> tuple[Hint, Rest]:
     """The type hint of a schema, and those of its keywords that the hint does not say."""
     if not isinstance(schema, Mapping):
         return Any, {} if schema in (None, True) else {"not": {}}
+    nullable = schema.get("nullable")
+    if isinstance(nullable, bool):
+        hint, rest = hint_of({key: value for key, value in schema.items() if key != "nullable"})
+        return hint | None if nullable else hint, rest
     rest = {key: value for key, value in schema.items() if key not in NO_NEWS}
     for key, values in (("enum", schema.get("enum")), ("const", [schema.get("const")])):
         if key in schema and _scalars(values):
@@ -111,6 +117,7 @@ def _scalars(values: object) -> bool:
         isinstance(values, list)
         and bool(values)
         and all(value is None or isinstance(value, str | int | float | bool) for value in values)
+        and not _HALF.search(compact(values))
     )
 
 
