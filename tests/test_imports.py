@@ -19,7 +19,7 @@ PACKAGE = Path(miroir.__file__).parent
 # Each room may import those of earlier lines, and its own line. A package stands for all its modules.
 ORDER = """
 errors
-wire deadlines disk
+wire deadlines disk columns
 rest urls locate sse
 transport stats schedule
 chat
@@ -52,7 +52,7 @@ SERVER_SIDE = {
         "envs",
     },  # a gateway asks the server that it stands before
 }
-POOL = {"errors", "wire", "rest", "urls", "pool"}
+POOL = {"errors", "wire", "rest", "urls", "columns", "pool"}
 APPWORLD = {"errors", "rest", "urls", "pool", "appworld"}
 
 

@@ -9,6 +9,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from ..columns import aligned
 from .entries import CLASSES
 from .names import named, shown
 
@@ -31,9 +32,7 @@ def overview(
 
 def table(entries: Entries, k: int, *, group: int | None = None, wide: bool = False) -> str:
     """The tasks as aligned text, two decimals, `-` for what cannot be known; `wide` adds the columns at the right."""
-    rows = _rows(entries, _columns(k, group, wide=wide))
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    return "\n".join(_aligned(row, widths) for row in rows)
+    return aligned(_rows(entries, _columns(k, group, wide=wide)), numbers=True)
 
 
 def markdown(entries: Entries, k: int, *, group: int | None = None, wide: bool = False) -> str:
@@ -127,11 +126,6 @@ def _cell(value: Any) -> str:
     if isinstance(value, list):
         return "..".join(map(_cell, value))
     return "-" if value is None else str(value)
-
-
-def _aligned(row: Sequence[str], widths: Sequence[int]) -> str:
-    first, *others = zip(row, widths, strict=True)
-    return "  ".join([first[0].ljust(first[1]), *(cell.rjust(width) for cell, width in others)])
 
 
 def _flat(one: Mapping[str, Any]) -> dict[str, Any]:

@@ -56,6 +56,8 @@ def _list(args: argparse.Namespace) -> int:
 
 
 def _table(presets: list[Listed]) -> None:
+    from ..columns import aligned
+
     if not presets:
         print("no installed package has a preset; miroir verifiers init NAME begins one", file=sys.stderr)
         return
@@ -63,9 +65,7 @@ def _table(presets: list[Listed]) -> None:
     for row in (_row(listed) for listed in presets if listed.preset):
         urls = row["urls"] if isinstance(row["urls"], str) else " ".join(row["urls"])
         rows.append([row["name"], *row["distributions"], row["split"], row["surface"] or "-", urls])
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    for cells in rows:
-        print("  ".join(map(str.ljust, cells, widths)).rstrip())
+    print(aligned(rows))
 
 
 def _row(listed: Listed) -> dict[str, Any]:

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from .. import rest, wire
+from ..columns import aligned
 from ..errors import ConnectionFailed
 from ..urls import endpoint
 
@@ -64,11 +65,7 @@ def read_statuses(urls: Sequence[str], token: str | None = None) -> list[Status]
 
 def table(statuses: Sequence[Status]) -> str:
     """A line for each container, under a line of names."""
-    rows = [_COLUMNS, *map(_row, statuses)]
-    widths = [max(len(row[column]) for row in rows) for column in range(len(_COLUMNS))]
-    return "\n".join(
-        "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows
-    )
+    return aligned([_COLUMNS, *map(_row, statuses)])
 
 
 def _row(status: Status) -> tuple[str, ...]:

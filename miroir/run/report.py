@@ -7,6 +7,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from ..columns import aligned
+
 _COLUMNS = ("tasks", "graded", "success", "reward", "harm", "void")
 _REASON = 200  # characters of a void's reason that are told
 
@@ -99,8 +101,7 @@ class Report:
         rows: list[tuple[str, ...]] = [("split", *_COLUMNS)]
         for name, totals in sorted(self.splits.items()):
             rows.append((name, *map(_cell, totals.as_json().values())))
-        widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
-        return "\n".join("  ".join([row[0].ljust(widths[0]), *map(str.rjust, row[1:], widths[1:])]) for row in rows)
+        return aligned(rows, numbers=True)
 
 
 def _cell(value: float | None) -> str:
