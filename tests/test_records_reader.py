@@ -11,6 +11,7 @@ import os
 import sys
 import threading
 import time
+import zlib
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -211,6 +212,16 @@ def test_a_compressed_file_cut_at_every_byte_gives_a_beginning(
         assert got == ["a", "b"][: len(got)]
         assert len(report.torn) == (cut != len(data) - first)
     assert "the last line is half written" in caplog.text
+
+
+def test_a_cut_gzip_file_gives_each_record_that_is_whole_in_it(write: Callable[..., Path]) -> None:
+    """Whatever of its data can be unpacked counts, up to the last line that ends."""
+    data = gzip.compress(lines(*(record(f"e{i}", prompt=os.urandom(3_000).hex()) for i in range(40))))
+    for cut in range(1000, len(data), 3001):
+        whole = zlib.decompressobj(wbits=31).decompress(data[:cut]).count(b"\n")
+        report = Report()
+        assert len(ids(write(data[:cut], "a.jsonl.gz"), report=report)) == whole
+        assert len(report.torn) == 1
 
 
 def test_a_tail_of_nothing_but_nul_is_torn(write: Callable[..., Path], mode: str) -> None:

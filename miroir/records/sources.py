@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Any, cast
 
 from ..errors import InvalidArgument, MissingExtra, RecordError
 
@@ -88,8 +88,8 @@ class Source:
             return
         with Path(self.name).open("rb", buffering=_BUFFER) as file:
             if self.name.endswith(".gz"):
-                with gzip.GzipFile(fileobj=file) as unzipped, io.BufferedReader(unzipped, _BUFFER) as buffered:
-                    yield buffered
+                with gzip.GzipFile(fileobj=file) as unzipped:  # another buffer on it would lose the records of a cut end
+                    yield cast("IO[bytes]", unzipped)
             elif self.name.endswith(".zst"):
                 with io.BufferedReader(_Zstandard(file, self.name), _BUFFER) as buffered:
                     yield buffered
