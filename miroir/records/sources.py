@@ -88,7 +88,7 @@ class Source:
             return
         with Path(self.name).open("rb", buffering=_BUFFER) as file:
             if self.name.endswith(".gz"):
-                with gzip.GzipFile(fileobj=file) as unzipped:  # another buffer on it would lose the records of a cut end
+                with gzip.GzipFile(fileobj=file) as unzipped:  # a buffer on it would lose the records of a cut end
                     yield cast("IO[bytes]", unzipped)
             elif self.name.endswith(".zst"):
                 with io.BufferedReader(_Zstandard(file, self.name), _BUFFER) as buffered:
