@@ -5,6 +5,8 @@ from __future__ import annotations
 import base64
 import contextlib
 import json
+import os
+import signal
 import socket
 import struct
 import time
@@ -117,6 +119,31 @@ def test_close_ends_the_session(url: str) -> None:
         client.socket.send('{"type":"close"}')
         assert closed(client) == 1000
         assert until(lambda: free(url)) < FREED_S
+
+
+class Forking(Puppet):
+    """A puppet whose every call leaves a process that was forked off, and holds all that the server had open."""
+
+    def call(self, tool, arguments):
+        child = os.fork()
+        if child == 0:
+            time.sleep(60)
+            os._exit(0)
+        return str(child)
+
+
+@pytest.mark.filterwarnings("ignore:.*multi-threaded:DeprecationWarning")
+def test_a_connection_ends_although_a_process_of_the_world_holds_it() -> None:
+    """The client is told at once, and does not wait for the child to end."""
+    with running(Forking) as url:
+        with leased(url) as client:
+            client.reset()
+            child = int(client.call("say", text="a")["data"]["observation"]["result"]["data"])
+            begun = time.monotonic()
+        took = time.monotonic() - begun
+        os.kill(child, signal.SIGKILL)
+        os.waitpid(child, 0)
+        assert took < 5
 
 
 def raw(url: str) -> socket.socket:

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator
 
 import uvicorn
 from starlette.applications import Starlette
+from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
 
 from ..errors import MiroirError
 from ..wire import MAX_FRAME_BYTES
@@ -22,6 +23,16 @@ STOP_S = 1  # how long a stopping server waits for calls that run
 _TICK_S = 0.1
 
 
+class _Connection(WebSocketsSansIOProtocol):
+    """A connection whose end its client sees, although a process that a world has forked off holds it still."""
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Tell the client before the socket is closed, which alone would tell nobody."""
+        with contextlib.suppress(OSError):
+            self.transport.get_extra_info("socket").shutdown(socket.SHUT_RDWR)
+        super().connection_lost(exc)
+
+
 class Engine(uvicorn.Server):
     """A server that tells when it accepts, and ends its `run` when it is told to stop."""
 
@@ -31,7 +42,7 @@ class Engine(uvicorn.Server):
                 app,
                 loop="asyncio",
                 http="h11",
-                ws="websockets-sansio",
+                ws=_Connection,
                 # Above the protocol's limit, so that a frame over it is read and answered with an error.
                 ws_max_size=2 * MAX_FRAME_BYTES,
                 ws_ping_interval=PING_S,
