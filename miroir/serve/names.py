@@ -25,4 +25,7 @@ def find(name: str) -> type[Environment]:
     found = locate(reference(name), "environment")
     if not (isinstance(found, type) and issubclass(found, Environment)):
         raise InvalidArgument(f"{name!r} is no environment; name a subclass of miroir.serve.Environment")
+    missing = sorted(getattr(found, "__abstractmethods__", ()))
+    if missing:
+        raise InvalidArgument(f"the environment {name!r} has no {', '.join(missing)}; define them")
     return found
