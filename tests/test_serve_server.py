@@ -86,8 +86,8 @@ def test_a_port_in_use_is_said() -> None:
     ("how", "says"),
     [
         ({"port": 70000}, "70000 is not a port; choose one from 1 to 65535, or 0 for a free one"),
-        ({"host": "192.0.2.1"}, "port 0 of 192.0.2.1 cannot be had: Cannot assign requested address; choose another"),
-        ({"host": "no host"}, "port 0 of no host cannot be had: Name or service not known; choose another"),
+        ({"host": "192.0.2.1"}, "192.0.2.1 is no address of this machine: Cannot assign requested address; choose one"),
+        ({"host": "no host"}, "no host is no address of this machine: Name or service not known; choose one that is"),
         ({"max_sessions": 0}, "max_sessions is 0; a server needs at least one"),
     ],
 )

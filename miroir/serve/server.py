@@ -115,6 +115,10 @@ def _listener(host: str, port: int) -> Iterator[socket.socket]:
             listener.bind(address)
             listener.listen()
         except OSError as error:
+            if isinstance(error, socket.gaierror) or error.errno == errno.EADDRNOTAVAIL:
+                raise InvalidArgument(
+                    f"{host} is no address of this machine: {error.strerror}; choose one that is, such as {LOOPBACK}"
+                ) from error
             why = "is in use" if error.errno == errno.EADDRINUSE else f"cannot be had: {error.strerror}"
             raise InvalidArgument(f"port {port} of {host} {why}; choose another, or 0 for a free one") from error
         if hasattr(socket, "TCP_USER_TIMEOUT"):
