@@ -287,7 +287,7 @@ def test_secrets_are_never_said(tmp_path: Path) -> None:
         ]
 
     assert [(run.returncode, run.stderr.count("\n")) for run in runs] == [(2, 1)] * 4
-    assert all("send it as Authorization: Bearer" in run.stderr for run in runs[:2])
+    assert all("the token is not this server's; check it" in run.stderr for run in runs[:2])
     assert all(f"{model.base_url}/chat/completions" in run.stderr for run in runs[2:])
     said = "".join(run.stdout + run.stderr for run in runs) + "".join(p.read_text() for p in tmp_path.rglob("*.jsonl"))
     assert "wrong-t0ken" not in said

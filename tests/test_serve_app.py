@@ -261,10 +261,13 @@ def test_a_token_guards_everything_but_health() -> None:
     """Without the token every route is 401 and the handshake is refused with 401; health needs none."""
     with running(Puppet, token="s3cret") as url:
         assert requests.get(f"{url}/health", timeout=10).status_code == 200
-        for headers in ({}, {"Authorization": "Bearer wrong"}, {"Authorization": "Basic s3cret"}):
+        needed = "a token is needed; send it as Authorization: Bearer"
+        wrong = "the token is not this server's; check it"
+        for authorization, detail in ((None, needed), ("Basic s3cret", needed), ("Bearer wrong", wrong)):
+            headers = {"Authorization": authorization}
             refused = requests.get(f"{url}/list_environments", headers=headers, timeout=10)
             assert (refused.status_code, refused.headers["WWW-Authenticate"]) == (401, "Bearer")
-            assert refused.json() == {"detail": "a token is needed; send it as Authorization: Bearer"}
+            assert refused.json() == {"detail": detail}
         with pytest.raises(InvalidStatus) as handshake, leased(url, token="wrong"):
             pass
         assert handshake.value.response.status_code == 401

@@ -129,10 +129,12 @@ class _Guard:
                 return JSONReply({"detail": "a web page may not use this server; start it with a token"}, 403)
             return None
         scheme, _, token = headers.get(b"authorization", b"").partition(b" ")
-        if scheme.lower() == b"bearer" and hmac.compare_digest(token.strip(), self._token):
-            return None
-        detail = {"detail": "a token is needed; send it as Authorization: Bearer"}
-        return JSONReply(detail, 401, {"WWW-Authenticate": "Bearer"})
+        detail = "a token is needed; send it as Authorization: Bearer"
+        if scheme.lower() == b"bearer":
+            if hmac.compare_digest(token.strip(), self._token):
+                return None
+            detail = "the token is not this server's; check it"
+        return JSONReply({"detail": detail}, 401, {"WWW-Authenticate": "Bearer"})
 
 
 async def _refused(_: Request, error: Exception) -> JSONReply:
