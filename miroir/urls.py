@@ -329,6 +329,8 @@ def _unique(urls: Iterable[str]) -> list[str]:
 def _text(path: str | os.PathLike[str]) -> str:
     try:
         return Path(path).read_text(encoding="utf-8-sig")
+    except IsADirectoryError as error:
+        raise UrlFileError(f"{path} is a folder; name the URL file that `miroir pool --urls FILE` keeps") from error
     except OSError as error:
         why = (error.strerror or type(error).__name__).lower()
         raise UrlFileError(f"{path} cannot be read: {why}; `miroir pool --urls {path}` makes it") from error

@@ -139,7 +139,7 @@ def test_a_bad_url_file_says_what_to_do(tmp_path: Path) -> None:
     path = tmp_path / "urls.txt"
     with pytest.raises(UrlFileError, match=r"cannot be read: no such file.*`miroir pool --urls .*urls.txt` makes it"):
         read_urls(path)
-    with pytest.raises(UrlFileError, match="cannot be read: is a directory"):
+    with pytest.raises(UrlFileError, match="is a folder; name the URL file that `miroir pool --urls FILE` keeps"):
         read_urls(tmp_path)
     path.write_bytes(b"\xff\xfe")
     with pytest.raises(UrlFileError, match="is not UTF-8 text"):
