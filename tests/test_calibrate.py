@@ -371,7 +371,7 @@ def test_records_that_reviewers_dispute_are_left_out(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("records", "options", "message"),
     [
-        ([], {}, "no records in 1 trace files; name the folder that `miroir run` saved to"),
+        ([], {}, r"no record to calibrate by \(0 records of 1 file\); name trace files that hold records"),
         (
             rollouts("a", [1.0]),
             {},
@@ -398,7 +398,7 @@ def test_what_cannot_be_calibrated_is_one_line_and_changes_no_file(
 
 def test_no_traces_at_all(tmp_path: Path) -> None:
     """A folder without trace files, and a name that is nothing."""
-    with pytest.raises(RecordError, match="no records in 0 trace files"):
+    with pytest.raises(RecordError, match=r"there is no record to calibrate by \(0 records of 0 files\)"):
         calibrate(tmp_path, "m")
     with pytest.raises(RecordError, match="nothing does not exist"):
         calibrate(tmp_path / "nothing", "m")

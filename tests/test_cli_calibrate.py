@@ -165,7 +165,7 @@ def test_bad_lines_are_skipped_when_asked(tmp_path: Path, run: Run) -> None:
 @pytest.mark.parametrize(
     ("text", "arguments", "message"),
     [
-        ("", [], "RECORD: no records in 1 trace files"),
+        ("", [], "RECORD: there is no record to calibrate by (0 records of 1 file)"),
         (
             jsonl(record("a", 1.0, 0), record("b", 1.0, 0)),
             [],

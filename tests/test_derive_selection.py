@@ -280,4 +280,7 @@ def test_nothing_left_says_where_it_went(tmp_path: Path) -> None:
     with pytest.raises(RecordError, match="nothing is left: 2 records read; left out: 2 failed"):
         derived(tmp_path, [record(success=False), record(success=False, calls=(LOOK,))])
 
+    with pytest.raises(RecordError, match=r"no record to derive from \(0 records of 1 file\); name trace files"):
+        derived(tmp_path, [])
+
     assert [path.name for path in tmp_path.iterdir()] == ["traces.jsonl"]

@@ -97,7 +97,7 @@ def _converted(files: Sequence[Source], kind: str, report: Report) -> Iterator[M
 
 def _check_k(k: int | None, tallies: Mapping[str, Tally], classes: Mapping[str, str | None], report: Report) -> int:
     if not report.records:
-        raise RecordError(f"no records in {len(report.files)} trace files; name the folder that `miroir run` saved to")
+        raise RecordError(f"there is no record to calibrate by ({report}); name trace files that hold records")
     if not tallies:
         raise RecordError(f"the notes leave out all of {report.records:,} records; leave out --notes to count them")
     sizes = [len(tallies[task_id].rewards) for task_id, kind in classes.items() if kind is not None]

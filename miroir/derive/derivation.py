@@ -61,7 +61,7 @@ def derive(
             workshop.take(record)
         chosen = _chosen(workshop, format_, options)
         if not chosen.units:
-            raise RecordError(f"nothing is left: {'; '.join(funnel.sentence() for funnel in chosen.funnels)}")
+            raise RecordError(_nothing(loaded, chosen))
         held_out = validation_tasks((unit.task_id for unit in chosen.units), options.validation, options.seed)
         if spill is None:
             return _report(workshop, chosen, held_out, digests(), {}, loaded)
@@ -69,6 +69,13 @@ def derive(
         report = _report(workshop, chosen, held_out, digests(), written, loaded)
         _describe(files, beside, report.named(), place.name)
     return report
+
+
+def _nothing(loaded: LoadReport, chosen: Chosen) -> str:
+    """Why no row is left."""
+    if not loaded.records:
+        return f"there is no record to derive from ({loaded}); name trace files that hold records"
+    return f"nothing is left: {'; '.join(funnel.sentence() for funnel in chosen.funnels)}"
 
 
 def _describe(files: Files, beside: Mapping[str, Path], report: Report, name: str) -> None:
