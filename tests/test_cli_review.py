@@ -103,6 +103,8 @@ def test_agreement_is_printed(traces: Path, tmp_path: Path, capsys: pytest.Captu
         (["TRACES", "--show", "zz"], "no episode begins with 'zz'"),
         (["TRACES", "--blind"], "give --sample N with --blind"),
         (["TRACES", "--sample", "3", "--stratify", "colour"], "'colour' is no stratum"),
+        (["TRACES", "--sample", "3", "--stratify", "class"], "classes need a calibration file; name it with --calib"),
+        (["TRACES", "--stratify", "task"], "strata are of a sample; give --sample N with --stratify"),
         (["EMPTY"], "there is no episode to review"),
         (["TRACES", "--serve", "--port", "TAKEN"], "is in use; give another with --port"),
     ],

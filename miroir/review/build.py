@@ -55,6 +55,10 @@ def prepared(collection: Collection, settings: Settings) -> Facts:
     """The facts of a report on the collection, which is narrowed to the sample where one is asked for."""
     if settings.blind and settings.size is None:
         raise InvalidArgument("grades are hidden for a sample only; give --sample N with --blind")
+    if settings.strata and settings.size is None:
+        raise InvalidArgument("strata are of a sample; give --sample N with --stratify")
+    if "class" in settings.strata and settings.calibration is None:
+        raise InvalidArgument("classes need a calibration file; name it with --calibration FILE")
     classes, told = _classes(collection, settings.calibration)
     queue: list[str] = []
     if settings.size is not None:
