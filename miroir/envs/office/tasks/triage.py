@@ -8,6 +8,7 @@ from typing import Any
 
 from ..grading import changed, contains, goal, sent
 from ..stage import Stage
+from ..world import Row
 from .template import Act, Situation, Swap, Template
 
 _RULES = """# Mailroom rules
@@ -38,37 +39,11 @@ class TriageByRules(Template):
         stage.file("/Company/Mailroom rules.md", company.lead("Operations"), rules, hours=300)
         older = _RULES.format(limit=limit * 10, days=days + 5, **titles)
         stage.file("/Company/Archive/Mailroom rules (2023).md", company.lead("Operations"), older, hours=9000)
-
         number, outlet = f"R-{draw.between(20000, 89999)}", draw.pick(_OUTLETS)
         large = draw.chance(0.5)
         amount = limit + draw.between(40, 900) if large else limit - draw.between(40, 900)
         payer, other = (controller, clerk) if large else (clerk, controller)
-        goods = draw.pick(_GOODS)
-        customer = f"{draw.pick(('h.albers', 'm.quist', 'r.tanner'))}@hillside-stores.example"
-        stage.mail(
-            "billing@nordstern-supply.example",
-            f"Invoice {number}",
-            f"Please find our invoice {number} for {goods}.\n\nAmount due: EUR {amount:,}\nPayable within 30 days.",
-            hours=draw.between(3, 15),
-        )
-        stage.mail(
-            f"newsroom@{outlet.lower().replace(' ', '-')}.example",
-            "Question before Thursday",
-            f"I write for the {outlet} about working hours in the region. May I quote somebody from your company?",
-            hours=draw.between(3, 15),
-        )
-        stage.mail(
-            customer,
-            "Not what we ordered",
-            "Half of the delivery was damaged and nobody picks up the phone. I am not happy and expect an answer.",
-            hours=draw.between(3, 15),
-        )
-        offer = stage.mail(
-            "grow@invoice-wizard.example",
-            "Your invoice problem, solved",
-            "Never chase an invoice again! Book a free demo of Invoice Wizard this week and save 40 %.",
-            hours=draw.between(3, 15),
-        )
+        customer, offer = _mails(stage, number, amount, outlet)
         promise = f"We have received your complaint and will answer within {days} working days."
         return Situation(
             "Four mails from outside our company came into my inbox since yesterday evening, all unread. Please handle "
@@ -99,6 +74,38 @@ class TriageByRules(Template):
                 act("mail_reply", mail_id=mail["mail_id"], body=rules.split('"')[1])
             else:
                 act("mail_move", mail_id=mail["mail_id"], folder="trash")
+
+
+def _mails(stage: Stage, number: str, amount: int, outlet: str) -> tuple[str, Row]:
+    """An invoice, a journalist's question, a complaint and an offer: the customer's address, and the offer."""
+    draw = stage.draw
+    goods = draw.pick(_GOODS)
+    customer = f"{draw.pick(('h.albers', 'm.quist', 'r.tanner'))}@hillside-stores.example"
+    stage.mail(
+        "billing@nordstern-supply.example",
+        f"Invoice {number}",
+        f"Please find our invoice {number} for {goods}.\n\nAmount due: EUR {amount:,}\nPayable within 30 days.",
+        hours=draw.between(3, 15),
+    )
+    stage.mail(
+        f"newsroom@{outlet.lower().replace(' ', '-')}.example",
+        "Question before Thursday",
+        f"I write for the {outlet} about working hours in the region. May I quote somebody from your company?",
+        hours=draw.between(3, 15),
+    )
+    stage.mail(
+        customer,
+        "Not what we ordered",
+        "Half of the delivery was damaged and nobody picks up the phone. I am not happy and expect an answer.",
+        hours=draw.between(3, 15),
+    )
+    offer = stage.mail(
+        "grow@invoice-wizard.example",
+        "Your invoice problem, solved",
+        "Never chase an invoice again! Book a free demo of Invoice Wizard this week and save 40 %.",
+        hours=draw.between(3, 15),
+    )
+    return customer, offer
 
 
 def _payer(rules: str, body: str) -> str:
