@@ -616,6 +616,16 @@ def test_a_plain_server_without_tools_is_refused(made: Made) -> None:
         assert until(lambda: threading.active_count() == before, 5.0)
 
 
+@pytest.mark.parametrize("narrowed", [[], ["subtract"]])
+def test_a_task_that_shows_no_tool_is_refused(made: Made, narrowed: list[str]) -> None:
+    """A trainer would show the model nothing that it can call."""
+    with FakeFleet("plain") as fleet:
+        fleet[0].reply = lambda frame: plainly(frame, [ADD])
+        with pytest.raises(InvalidArgument, match="task b shows none of the environment's tools, and TRL plays by"):
+            made(fleet.urls, tasks=[{"id": "a"}, {"id": "b", "tools": narrowed}])
+        assert fleet.settled(0)
+
+
 def test_a_plain_servers_odd_tools_are_tools(made: Made) -> None:
     """A tool whose schema is none takes any arguments, and one whose description is none goes by its name."""
     odd = [

@@ -35,6 +35,8 @@ def train_tasks(
     coworkers: bool,
 ) -> list[Task]:
     """The tasks to train on; InvalidArgument when none is left, RecordError for a calibration of other tasks."""
+    if isinstance(wanted, str):
+        raise InvalidArgument(f"tasks is the text {wanted!r}; pass a list of ids")
     own = [one for one in wanted or () if isinstance(one, Mapping)]
     if own and len(own) < len(wanted or ()):
         raise InvalidArgument("tasks are ids or objects, and these are both; pass one kind")
@@ -59,13 +61,20 @@ def eval_tasks(offer: Offer, split: str | None, *, coworkers: bool) -> list[Task
 
 
 def toolsets(tasks: Sequence[Task], tools: Sequence[Tool]) -> dict[str, Toolset]:
-    """The tasks by the tools that they show, each set under a name; InvalidArgument where two tasks share an id."""
+    """The tasks by the tools that they show, each set under a name.
+
+    InvalidArgument where two tasks share an id, or one shows no tool.
+    """
     groups: dict[tuple[str, ...], dict[str, Task]] = {}
     listed: dict[str, Task] = {}
     for task in tasks:
         if listed.setdefault(task["id"], task) != task:
             raise InvalidArgument(f"two tasks of the splits are called {task['id']!r}; leave the eval_split out (None)")
         names = tuple(tool["name"] for tool in shown(task, tools))
+        if not names:
+            raise InvalidArgument(
+                f"task {task['id']} shows none of the environment's tools, and TRL plays by tool calls; leave it out"
+            )
         groups.setdefault(names, {})[task["id"]] = task
     return {
         f"tools-{number}": Toolset([tool for tool in tools if tool["name"] in names], members)
