@@ -63,6 +63,17 @@ def test_the_id_of_a_call_is_text(tmp_path: Path, call_id: Any) -> None:
     assert left_out(report) == {"messages in no known form": 1}
 
 
+def test_a_record_too_deep_to_be_redacted_is_left_out(tmp_path: Path) -> None:
+    """What might hide in it does not reach a trainer, and the other records do."""
+    deep: list[Any] = ["secret"]
+    for _ in range(700):
+        deep = [deep]
+    report, made = derived(tmp_path, [record(calls=(("submit", {"x": deep}),)), record("task-2")], redact=("secret",))
+
+    assert left_out(report) == {"nested too deeply": 1}
+    assert [row["task_id"] for row in made] == ["task-2"]
+
+
 def test_lone_surrogates_are_escaped(tmp_path: Path) -> None:
     """Half a character in a name is written as JSON escapes it, beside the rows too."""
     report, made = derived(tmp_path, [record("half \ud800", episode_id="\udfff")])

@@ -49,6 +49,8 @@ class Workshop:
             candidate = self._candidate(record)
         except Dropped as dropped:
             self.funnel.drop(dropped.stage, dropped.reason)
+        except RecursionError:
+            self.funnel.drop("whole", "nested too deeply")
         else:
             self.candidates.append(candidate)
 
