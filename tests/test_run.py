@@ -350,7 +350,7 @@ def test_refuses_a_wrong_token(tmp_path: Path) -> None:
         run(urls, tmp_path, agent(), token="wrong-secret")
 
     assert caught.value.code == "HTTP_401"
-    assert "send it as Authorization: Bearer" in str(caught.value)
+    assert "the token is not this server's; check it" in str(caught.value)
     assert "wrong-secret" not in str(caught.value)
 
 

@@ -261,7 +261,7 @@ def test_a_token_guards_everything_but_health() -> None:
     """Without the token every route is 401 and the handshake is refused with 401; health needs none."""
     with running(Puppet, token="s3cret") as url:
         assert requests.get(f"{url}/health", timeout=10).status_code == 200
-        needed = "a token is needed; send it as Authorization: Bearer"
+        needed = "a token is needed; send it as Authorization: Bearer, as --token-env does"
         wrong = "the token is not this server's; check it"
         for authorization, detail in ((None, needed), ("Basic s3cret", needed), ("Bearer wrong", wrong)):
             headers = {"Authorization": authorization}

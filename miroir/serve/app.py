@@ -129,7 +129,7 @@ class _Guard:
                 return JSONReply({"detail": "a web page may not use this server; start it with a token"}, 403)
             return None
         scheme, _, token = headers.get(b"authorization", b"").partition(b" ")
-        detail = "a token is needed; send it as Authorization: Bearer"
+        detail = "a token is needed; send it as Authorization: Bearer, as --token-env does"
         if scheme.lower() == b"bearer":
             if hmac.compare_digest(token.strip(), self._token):
                 return None
