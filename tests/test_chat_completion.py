@@ -251,6 +251,16 @@ def test_two_streamed_calls_at_one_index_are_two() -> None:
         assert calls(read_stream(events(stream))) == [("a", '{"x":1}'), ("b", '{"x":1}')]
 
 
+@pytest.mark.parametrize("index", [[], {"of": 1}, "0", 1.5])
+def test_a_streamed_call_whose_index_is_no_number_is_taken(index: Any) -> None:
+    """It means no other call than its deltas of the same index."""
+    stream: list[dict[str, Any]] = [
+        {"choices": [{"delta": {"tool_calls": [{"index": index, "function": {"name": "a", "arguments": "{}"}}]}}]},
+        {"choices": [{"delta": {}, "finish_reason": "tool_calls"}]},
+    ]
+    assert calls(read_stream(events(stream))) == [("a", "{}")]
+
+
 def test_a_stream_needs_no_done_after_its_finish_reason() -> None:
     """The finish reason says that the message is whole."""
     assert read_stream(events(chunks(answer("hi")), done=False)).message["content"] == "hi"

@@ -80,7 +80,7 @@ class _Parts:
     def __init__(self) -> None:
         self._texts: dict[str, str] = {}
         self._calls: list[dict[str, Any]] = []
-        self._open: dict[object, dict[str, Any]] = {}  # the call that a delta's `index` means
+        self._open: dict[str, dict[str, Any]] = {}  # the call that a delta's `index` means
         self._finish_reason: object = None
         self._usage: object = None
         self._model: object = None
@@ -104,7 +104,7 @@ class _Parts:
 
     def _add_call(self, delta: Mapping[str, Any]) -> None:
         """Ids and names may come once or with every delta, so the first stands; only arguments grow."""
-        index, call_id = delta.get("index"), delta.get("id")
+        index, call_id = str(delta.get("index")), delta.get("id")
         call = self._open.get(index)
         if call is None or (call_id and call["id"] and call["id"] != call_id):
             call = {"id": None, "function": {"name": None, "arguments": ""}}
