@@ -33,7 +33,7 @@ def events(pieces: Iterable[bytes]) -> Iterator[Event]:
 
 
 def _lines(pieces: Iterable[bytes]) -> Iterator[str]:
-    """The lines, whichever of CR, LF and CRLF ends them, and wherever the pieces are cut."""
+    """The lines, each ended by CR, LF or CRLF, wherever the pieces are cut."""
     utf8 = codecs.getincrementaldecoder("utf-8-sig")("replace")
     decoder = io.IncrementalNewlineDecoder(utf8, translate=True)
     pending = ""

@@ -27,8 +27,10 @@ def ending(fault: BaseException, *, agents: bool) -> str:
 
 
 def worth_again(record: Record, fault: BaseException | None) -> bool:
-    """Whether a void episode is worth playing again: no endpoint changes its mind about a key, and an agent that left
-    a plain server's episode before there was a reward is not given tries until there is one.
+    """Whether a void episode is worth playing again.
+
+    It is not after a fault of an endpoint that no retry mends, such as a refused key, nor after another fault of the
+    agent, nor where the agent ended a plain server's episode before there was a reward.
     """
     endpoint = fault.__cause__ if isinstance(fault, CoworkerFailed) else fault
     if isinstance(endpoint, ModelError):
@@ -41,7 +43,7 @@ def worth_again(record: Record, fault: BaseException | None) -> bool:
 def blame(record: Record, fault: BaseException | None) -> str:
     """Why the episode's container should be left alone for a while; "" when it is not its fault.
 
-    A container whose episodes fail at once would else always be the first to be free, and soon have had them all.
+    Otherwise a container whose episodes fail at once would always be the first to be free, and soon get them all.
     """
     metadata = record["metadata"]
     if record["reward"] is not None or isinstance(fault, CoworkerFailed):

@@ -13,7 +13,7 @@ T = TypeVar("T")
 
 
 async def waited(rollout: Rollout, call: Callable[[], T]) -> T:
-    """What a blocking call of the rollout gives. When the waiting is cancelled, a call that hangs on it is woken."""
+    """The result of a blocking call of the rollout; when the await is cancelled, a call that still runs is woken."""
     try:
         return await threads.call(call)
     except asyncio.CancelledError:

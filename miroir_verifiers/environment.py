@@ -8,7 +8,7 @@ import verifiers
 
 
 def load_environment(**options: Any) -> Any:
-    """The environment of a fleet; InvalidArgument for options that there are not.
+    """The environment of a fleet; InvalidArgument for an unknown option.
 
     With verifiers before 0.4 a MultiTurnEnv, as its `vf-eval` and trainers take it; with 0.4 an `Env` of its `v1`.
     """

@@ -37,7 +37,7 @@ class Threads:
         self._calls: queue.SimpleQueue[tuple[Future[Any], Callable[[], Any]]] = queue.SimpleQueue()
 
     def submit(self, call: Callable[[], T]) -> Future[T]:
-        """What the call returns or raises, once it has run; MiroirError when no thread can be started."""
+        """A future of what the call returns or raises; MiroirError when no thread can be started."""
         with self._lock:
             idle = self._idle > 0
             self._idle -= idle
@@ -53,11 +53,11 @@ class Threads:
         return future
 
     async def call(self, call: Callable[[], T]) -> T:
-        """The same, waited for; when the waiting is cancelled, a call that has begun runs on."""
+        """The result of the call; when the await is cancelled, a call that has begun runs on."""
         return await asyncio.wrap_future(self.submit(call))
 
     async def outlast(self, call: Callable[[], T]) -> T:
-        """The same, waited for through any number of cancellations, the last of which is raised again then."""
+        """The result of the call, awaited through any number of cancellations; the last one is raised at its end."""
         answer = asyncio.wrap_future(self.submit(call))
         cancelled: asyncio.CancelledError | None = None
         while not answer.done():

@@ -30,7 +30,7 @@ T = TypeVar("T")
 
 
 def environment(**options: Any) -> MiroirMultiTurnEnv:
-    """The environment of a fleet; InvalidArgument for options that there are not, or that cannot work."""
+    """The environment of a fleet; InvalidArgument for an option that is unknown or cannot work."""
     refuse_unknown(options, (*OPTIONS, *_OF_THE_ENVIRONMENT))
     chosen = {name: options.pop(name) for name in CHOICE if name in options}
     env = {name: options.pop(name) for name in _OF_THE_ENVIRONMENT if name in options}
@@ -123,7 +123,7 @@ class MiroirMultiTurnEnv(vf.MultiTurnEnv):
 
 
 async def _made(state: vf.State, call: Callable[[], T]) -> T:
-    """What a blocking call of the rollout gives; InfraError, with what came of the episode in the state's info."""
+    """The result of a blocking call of the rollout; InfraError where it fails. Tells the state of the episode."""
     rollout: Rollout = state[_ROLLOUT]
     try:
         return await waited(rollout, call)

@@ -22,7 +22,7 @@ def require(sessions: int, more: int) -> None:
 
 
 def exhausted(sessions: int) -> DescriptorLimit:
-    """The error of a process that has run out of descriptors on its way to so many sessions."""
+    """The error of a process that may not open enough descriptors for this many sessions."""
     limit, most = resource.getrlimit(resource.RLIMIT_NOFILE)
     enough = max(4096, 2 * PER_SESSION * sessions)
     root = "" if most == resource.RLIM_INFINITY or most >= enough else f" (beyond {most} only root may)"

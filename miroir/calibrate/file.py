@@ -49,7 +49,7 @@ def _refuse_others(out: str | os.PathLike[str]) -> None:
 
 
 def read_calibration(path: str | os.PathLike[str]) -> dict[str, Any]:
-    """The document of a calibration file, also of miroir 0.0.1's; RecordError for what is none or is incomplete."""
+    """The document of a calibration file, also of miroir 0.0.1; RecordError where it is another file or incomplete."""
     try:
         document = json.loads(Path(path).read_bytes())
     except OSError as error:

@@ -1,4 +1,4 @@
-"""The check itself: every rule tested in turn on one server, within a minute."""
+"""The check: every rule is tested in turn on one server, within a minute."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a run tells: how far it is, and in the end what came of its episodes."""
+"""How far a run has come, and at its end what its episodes came to."""
 
 from __future__ import annotations
 

@@ -73,7 +73,7 @@ class Catalog:
         return await self._once(("tasks", split), lambda env: contract.tasks(split, env.tasks(split)))
 
     async def task(self, task_id: str) -> Task | None:
-        """The task of that id, in whichever split."""
+        """The task of that id, of any split; None where there is none."""
         index: dict[str, Task] | None = self._lists.get(("index", ""))
         if index is None:
             index = {}

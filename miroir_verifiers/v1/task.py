@@ -131,7 +131,7 @@ def _close(rollouts: Iterable[Rollout]) -> None:
 
 
 async def _told(trace: vf.Trace, rollout: Rollout, call: Callable[[], object]) -> None:
-    """Make a blocking call of the rollout, and write down in the trace what came of it; its errors get their type."""
+    """Make a blocking call of the rollout and note its outcome in the trace; SandboxError unless the task is wrong."""
     try:
         await waited(rollout, call)
     except MiroirError as error:

@@ -12,7 +12,7 @@ _EVIDENCE = 2000  # characters of a failed requirement's trace
 
 
 def check_rule(rule: str) -> None:
-    """InvalidArgument for a rule of reward that there is not."""
+    """InvalidArgument unless it is one of RULES."""
     if rule not in RULES:
         raise InvalidArgument(f"--reward {rule!r} is no rule; write {' or '.join(RULES)}")
 
