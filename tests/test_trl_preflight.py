@@ -96,11 +96,21 @@ def test_fewer_than_a_group_is_an_error(spec: Spec) -> None:
         spec.check(config(generation_batch_size=16, num_generations=8))
 
 
+def test_fewer_tasks_than_a_generation_takes_are_warned_of(spec: Spec) -> None:
+    """A trainer leaves out the generation that is not full, and would end without a step."""
+    said = (
+        "a generation takes 4 different tasks .*, and there are 2, so that none is trained on; "
+        "set generation_batch_size to 2, or choose more tasks"
+    )
+    with pytest.warns(UserWarning, match=said):
+        spec.check(config(num_generations=1))
+
+
 def test_fewer_than_a_batch_is_warned_of(spec: Spec) -> None:
     """Some of each batch would wait in vain."""
     said = "on 4 containers: 2 of each batch may wait in vain and be void; start 6, or play fewer at once"
     with pytest.warns(UserWarning, match=said):
-        spec.check(config(generation_batch_size=6))
+        spec.check(config(generation_batch_size=6, num_generations=3))
 
 
 @pytest.mark.parametrize(

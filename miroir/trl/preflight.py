@@ -117,6 +117,18 @@ def warn_of(args: Any, tasks: Iterable[Task]) -> None:
         )
 
 
+def warn_of_few(args: Any, tasks: int) -> None:
+    """Warn of fewer tasks than GRPOTrainer puts into a generation: it leaves out the one that is not full."""
+    group = getattr(args, "num_generations", None) or 1
+    together = (getattr(args, "generation_batch_size", None) or 0) // group
+    if tasks < together:
+        warnings.warn(
+            f"a generation takes {together} different tasks (generation_batch_size / num_generations), and there are "
+            f"{tasks}, so that none is trained on; set generation_batch_size to {tasks * group}, or choose more tasks",
+            stacklevel=3,
+        )
+
+
 def warn_of_template(tokenizer: Any) -> None:
     """Warn of a chat template whose tool calls trl cannot read; needs trl."""
     templates = import_module("trl.chat_template_utils")

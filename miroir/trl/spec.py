@@ -24,7 +24,7 @@ from .environment import Factory
 from .leases import leases_of
 from .messages import asked, encodable
 from .plan import Plan, Policy
-from .preflight import Demand, check_versions, demand, warn_of, warn_of_template
+from .preflight import Demand, check_versions, demand, warn_of, warn_of_few, warn_of_template
 from .reward import Reward
 from .suite import Chosen, eval_tasks, toolsets, train_tasks
 
@@ -128,6 +128,7 @@ class Spec:
         """
         check_versions()
         warn_of(args, [*self.tasks, *self.eval_tasks])
+        warn_of_few(args, len(self.tasks))
         if tokenizer is not None:
             warn_of_template(tokenizer)
         found = demand(args, self._plan)
