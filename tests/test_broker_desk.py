@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import threading
 import time
-from typing import cast
+from typing import Any, cast
 
 import pytest
 
 from miroir.broker.desk import COUNTERS, Desk
 from miroir.broker.handshake import Attempt
 from miroir.broker.lease import Lease
+from miroir.deadlines import Deadlines
 from miroir.errors import MiroirError, NoFreeContainer
 from miroir.schedule import Outcome, Release
 from miroir.transport import Transport
@@ -19,7 +20,48 @@ from miroir.wire import Health
 URL = "http://h:1"
 FREE = Health(True, leased=False, active=0, slots=1, status=200)
 LEASED = Health(True, leased=True, active=1, slots=1, status=200)
-OPEN = Attempt(Outcome.OPENED, cast("Transport", object()))
+
+
+class Link:
+    """Stands for a connection."""
+
+    url = URL
+
+    def abort(self, why: str) -> None:
+        """Nothing to cut."""
+
+
+class Giver:
+    """Takes back what nobody released."""
+
+    deadlines = Deadlines()
+    token = None
+
+    def __init__(self, desk: Desk) -> None:
+        self._desk = desk
+
+    def release(self, lease: Lease, **how: Any) -> None:
+        """Take it back."""
+        self._desk.over(lease, **how)
+
+    def drop(self, lease: Lease) -> None:
+        """Take it back."""
+        self._desk.over(lease, free=False)
+
+
+LINK = cast("Transport", Link())
+OPEN = Attempt(Outcome.OPENED, LINK)
+
+
+def lease(desk: Desk) -> Lease:
+    """The hold on the session that was opened."""
+    return Lease(Giver(desk), LINK)
+
+
+def closed(desk: Desk) -> None:
+    """A session that was opened is over."""
+    desk.over(lease(desk))
+    desk.settle()
 
 
 @pytest.fixture
@@ -42,11 +84,11 @@ def test_a_waiter_is_served_once(desk: Desk) -> None:
     assert opening(desk) == [URL]
     assert desk.opened(URL, OPEN, 0.01) is waiter
 
-    lease = cast("Lease", object())
-    waiter.give(lease)
+    given = lease(desk)
+    waiter.give(given)
 
     assert not desk.leave(waiter)
-    assert waiter.lease is lease
+    assert waiter.lease is given
 
 
 def test_leaving_waits_for_what_is_on_its_way(desk: Desk) -> None:
@@ -54,11 +96,11 @@ def test_leaving_waits_for_what_is_on_its_way(desk: Desk) -> None:
     waiter = desk.join(wait_busy=True)
     opening(desk)
     assert desk.opened(URL, OPEN, 0.01) is waiter
-    lease = cast("Lease", object())
-    threading.Timer(0.2, waiter.give, [lease]).start()
+    given = lease(desk)
+    threading.Timer(0.2, waiter.give, [given]).start()
 
     assert not desk.leave(waiter)
-    assert waiter.lease is lease
+    assert waiter.lease is given
 
 
 def test_whoever_waits_in_vain_is_told(desk: Desk) -> None:
@@ -68,7 +110,7 @@ def test_whoever_waits_in_vain_is_told(desk: Desk) -> None:
     desk.plan(time.monotonic())
 
     assert isinstance(waiter.error, NoFreeContainer)
-    assert waiter.woken.is_set()
+    assert waiter.wait(0)
     assert desk.waiting == 0
 
 
@@ -99,10 +141,11 @@ def test_counters(desk: Desk) -> None:
     desk.served(0.5)
     waiting = desk.join(wait_busy=True)
 
-    assert desk.release(URL, reusable=True) == (Release.HAND_OVER, waiting)
+    assert desk.release(lease(desk), lambda _: lease(desk), reusable=True) is Release.HAND_OVER
+    assert waiting.lease is not None
 
     desk.returned(2.0, good=False, lost=True)
-    desk.closed(URL)
+    closed(desk)
     stats = desk.stats()
 
     assert {name: stats[name] for name in COUNTERS if stats[name]} == {
@@ -126,7 +169,7 @@ def test_what_was_forgotten_is_taken_in_without_a_lock(desk: Desk) -> None:
     opening(desk)
     desk.opened(URL, OPEN, 0.01)
     with desk._lock:
-        desk.dropped(URL)
+        lease(desk).forget()
 
     assert desk.stats()["urls"][URL]["held"] == 0
 
@@ -156,10 +199,10 @@ def test_a_session_that_comes_for_nobody_is_closed(desk: Desk, monkeypatch: pyte
 
     assert desk.opened(URL, OPEN, 0.01) is None
 
-    desk.closed(URL)
+    closed(desk)
     desk.join(wait_busy=True)
 
-    assert desk.release(URL, reusable=True)[0] is Release.HAND_OVER
+    assert desk.release(lease(desk), lambda _: lease(desk), reusable=True) is Release.HAND_OVER
 
 
 def test_whose_session_was_lost_on_its_way_stands_in_line_again(desk: Desk) -> None:
@@ -167,7 +210,7 @@ def test_whose_session_was_lost_on_its_way_stands_in_line_again(desk: Desk) -> N
     waiter = desk.join(wait_busy=True)
     opening(desk)
     desk._schedule.opened(URL, Outcome.OPENED, time.monotonic())  # and nothing was done with its ticket
-    desk.closed(URL)
+    closed(desk)
 
     assert desk.plan(time.monotonic()).open == [URL]
     assert desk.opened(URL, OPEN, 0.01) is waiter

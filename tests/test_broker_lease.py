@@ -22,10 +22,12 @@ class Giver:
 
     def release(self, lease: Lease, **how: Any) -> None:
         """Take it back."""
+        lease.open = False
         self.released.append(how)
 
     def drop(self, lease: Lease) -> None:
         """Take back what nobody released."""
+        lease.open = False
         self.dropped += 1
 
 

@@ -23,7 +23,7 @@ from ..transport import Transport
 from ..urls import Source, Urls
 from . import descriptors, handshake
 from .canceller import Canceller
-from .desk import Desk, Waiter
+from .desk import Desk
 from .lease import Lease
 from .probe import Prober
 
@@ -76,7 +76,7 @@ class Broker:
                 raise InvalidArgument("this fleet is closed; make a new one")
             self._attend()
             with (canceller or Canceller()).waiting(lambda: self._desk.dismiss(_cancelled, waiter)):
-                woken = waiter.woken.wait(timeout_s)
+                woken = waiter.wait(timeout_s)
         except BaseException:
             if not self._desk.leave(waiter) and waiter.lease is not None:
                 waiter.lease.release(reusable=True)
@@ -92,32 +92,35 @@ class Broker:
 
     def release(self, lease: Lease, *, reusable: bool, free: bool = True, fault: str = "") -> None:
         """Take a session back: hand its connection to the first waiter when it is `reusable`, else close it."""
-        transport, decision, waiter = lease.transport, Release.CLOSE, None
+        transport, let_go = lease.transport, False
         try:
             self._desk.returned(time.monotonic() - lease.since, good=free and not fault, lost=not transport.usable)
-            decision, waiter = self._decided(transport, reusable=reusable and transport.usable and not fault)
-            if waiter is None:
+            let_go = self._decided(lease, reusable=reusable and transport.usable and not fault) is Release.LET_GO
+            if lease.open:
                 transport.close()
         finally:  # also when the container is asked, or the connection closed, and the user has had enough
-            if waiter is not None:
-                waiter.give(Lease(self, transport))
-            else:
+            if lease.open:
+                self._desk.over(lease, let_go=let_go, free=free, fault=fault)
                 transport.abort("its lease is over")
-                self._desk.closed(lease.url, let_go=decision is Release.LET_GO, free=free, fault=fault)
+                self._desk.settle()
                 self._wake()
 
-    def _decided(self, transport: Transport, *, reusable: bool) -> tuple[Release, Waiter | None]:
-        """What becomes of a session that is given back, and who gets it; its container is asked if need be."""
-        decision, waiter = self._desk.release(transport.url, reusable=reusable)
+    def _decided(self, lease: Lease, *, reusable: bool) -> Release:
+        """What becomes of a session that is given back; who gets it has it. Its container is asked if need be."""
+        decision = self._desk.release(lease, self._lease, reusable=reusable)
         if decision is Release.ASK:
-            wanted_s = handshake.wanted(transport)
-            return self._desk.release(transport.url, reusable=transport.usable, wanted_s=wanted_s, asked=True)
-        return decision, waiter
+            wanted_s = handshake.wanted(lease.transport)
+            reusable = lease.transport.usable
+            return self._desk.release(lease, self._lease, reusable=reusable, wanted_s=wanted_s, asked=True)
+        return decision
+
+    def _lease(self, transport: Transport) -> Lease:
+        return Lease(self, transport)
 
     def drop(self, lease: Lease) -> None:
         """Take back a session that nobody closed; called by finalizers, it takes no lock and does no handshake."""
         lease.transport.abort("its session was dropped without close")
-        self._desk.dropped(lease.url)
+        self._desk.over(lease, free=False)
         self._wake()
 
     def close(self) -> None:
@@ -243,14 +246,13 @@ class Broker:
     def _settle(self, url: str, attempt: handshake.Attempt, took_s: float, *, want: MiroirError) -> None:
         """Give what came of an attempt to whom it is due; `want` is the error of one that was starved."""
         waiter = self._desk.opened(url, attempt, took_s)
-        transport = attempt.transport
-        if waiter is not None and transport is not None:
-            waiter.give(Lease(self, transport))
+        lease = None if attempt.transport is None else self._lease(attempt.transport)
+        if waiter is not None and lease is not None:
+            waiter.give(lease)
         elif waiter is not None:
             waiter.fail(want)
-        elif transport is not None:
-            transport.close()
-            self._desk.closed(url)
+        elif lease is not None:
+            lease.release(reusable=False)
         self._wake()
 
 

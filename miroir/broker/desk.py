@@ -15,6 +15,7 @@ from ..errors import MiroirError
 from ..schedule import Outcome, Plan, Release, Schedule
 from ..schedule.line import Ticket
 from ..schedule.node import census
+from ..transport import Transport
 from ..wire import Health
 from . import diagnosis
 from .handshake import Attempt
@@ -44,19 +45,34 @@ class Waiter:
 
     def __init__(self, ticket: Ticket) -> None:
         self.ticket = ticket
-        self.woken = threading.Event()
         self.lease: Lease | None = None
         self.error: MiroirError | None = None
+        self._gate = threading.Lock()  # free once it is woken; an Event may stay locked where an interrupt hits it
+        self._gate.acquire()
+
+    @property
+    def served(self) -> bool:
+        """Whether it has what it waited for."""
+        return self.lease is not None or self.error is not None
+
+    def wait(self, timeout_s: float = threading.TIMEOUT_MAX) -> bool:
+        """Sleep until it is served, at most so many seconds; whether it is."""
+        return self.served or self._gate.acquire(timeout=max(0.0, timeout_s))
+
+    def wake(self) -> None:
+        """Let it see that it is served."""
+        if self._gate.locked():
+            self._gate.release()
 
     def give(self, lease: Lease) -> None:
         """Wake it with the lease."""
         self.lease = lease
-        self.woken.set()
+        self.wake()
 
     def fail(self, error: MiroirError) -> None:
         """Wake it with the error."""
         self.error = error
-        self.woken.set()
+        self.wake()
 
 
 class Desk:
@@ -68,7 +84,8 @@ class Desk:
         self._waiters: dict[Ticket, Waiter] = {}
         self._watch = diagnosis.Watch(time.monotonic())
         self._counts: dict[str, float] = dict.fromkeys(COUNTERS, 0)
-        self._dropped: deque[str] = deque()  # appended to by finalizers, which may take no lock
+        self._links: set[Transport] = set()  # those that are open, and counted as held
+        self._over: deque[tuple[Transport, dict[str, Any]]] = deque()  # appended to by finalizers, without the lock
         self._schedule.update(urls)
 
     def update(self, urls: Iterable[str]) -> None:
@@ -95,7 +112,7 @@ class Desk:
         """Stand in line."""
         with self._lock:
             now = time.monotonic()
-            self._settle_dropped(now)
+            self._settle_over(now)
             self._counts["requests_num"] += 1
             self._counts["requests_queued"] += not self._schedule.plenty
             waiter = Waiter(self._schedule.join(now, wait_busy=wait_busy))
@@ -110,7 +127,7 @@ class Desk:
                 del self._waiters[waiter.ticket]
                 self._counts["requests_errors"] += 1
         if not left:
-            waiter.woken.wait()  # whoever took the ticket out of the line is about to say what came of it
+            waiter.wait()  # whoever took the ticket out of the line is about to say what came of it
         return left
 
     def served(self, waited_s: float) -> None:
@@ -126,7 +143,7 @@ class Desk:
     def plan(self, now: float) -> Plan:
         """What is to be done now; whoever waits in vain is told so."""
         with self._lock:
-            self._settle_dropped(now)
+            self._settle_over(now)
             self._settle_strays(now)
             plan = self._schedule.plan(now)
             self._counts["probes_num"] += len(plan.probe)
@@ -161,19 +178,31 @@ class Desk:
         """Take in what came of an attempt; the waiter who gets it, or None: close it then, if it is open."""
         with self._lock:
             now = time.monotonic()
+            self._settle_over(now)
             self._counts["connections_num"] += 1
             self._counts["connections_ms"] += round(1000 * took_s)
             self._counts["capacity_refused"] += attempt.outcome is Outcome.BUSY
             self._counts["connections_errors"] += attempt.outcome not in (Outcome.OPENED, Outcome.BUSY)
             ticket = self._schedule.opened(url, attempt.outcome, now, reason=attempt.reason, count=attempt.count)
+            if attempt.transport is not None:
+                self._links.add(attempt.transport)
             return self._waiters.pop(ticket, None) if ticket else None
 
-    def release(self, url: str, **how: Any) -> tuple[Release, Waiter | None]:
-        """Decide what becomes of a session that is given back, as `Schedule.release` does."""
+    def release(self, lease: Lease, heir: Callable[[Transport], Lease], **how: Any) -> Release:
+        """Decide what becomes of a session that is given back, as `Schedule.release` does; hand it over by `heir`.
+
+        It is not open any more when somebody has it.
+        """
         with self._lock:
-            decision, ticket = self._schedule.release(url, time.monotonic(), **how)
-            self._counts["handovers"] += decision is Release.HAND_OVER
-            return decision, self._waiters.pop(ticket, None) if ticket else None
+            decision, ticket = self._schedule.release(lease.url, time.monotonic(), **how)
+            waiter = self._waiters.get(ticket) if ticket else None
+            if ticket and waiter:
+                self._counts["handovers"] += 1
+                made = heir(lease.transport)
+                lease.open, waiter.lease = False, made  # at one stroke: an interrupt comes before or after
+                waiter.wake()
+                del self._waiters[ticket]
+            return decision
 
     def returned(self, usage_s: float, *, good: bool, lost: bool) -> None:
         """Count a session that is given back."""
@@ -182,14 +211,15 @@ class Desk:
             self._counts["returns_bad"] += not good
             self._counts["connections_lost"] += lost
 
-    def closed(self, url: str, *, let_go: bool = False, free: bool = True, fault: str = "") -> None:
-        """Take in that a session of ours is closed, as `Schedule.closed` does."""
-        with self._lock:
-            self._schedule.closed(url, time.monotonic(), let_go=let_go, free=free, fault=fault)
+    def over(self, lease: Lease, **how: Any) -> None:
+        """Take in that a session of ours is over, as `Schedule.closed` does when it is settled; takes no lock."""
+        lease.open = False  # at one stroke with the next: an interrupt comes before or after
+        self._over.append((lease.transport, how))
 
-    def dropped(self, url: str) -> None:
-        """Take in that a session of ours was forgotten; takes no lock."""
-        self._dropped.append(url)
+    def settle(self) -> None:
+        """Settle what is over."""
+        with self._lock:
+            self._settle_over(time.monotonic())
 
     def dismiss(self, error: Callable[[], MiroirError], only: Waiter | None = None) -> None:
         """Let nobody wait any more, or not this one; `error` makes what each is told."""
@@ -203,7 +233,7 @@ class Desk:
     def stats(self) -> dict[str, Any]:
         """The counters, what is so now, and the state of each container under `urls`."""
         with self._lock:
-            self._settle_dropped(time.monotonic())
+            self._settle_over(time.monotonic())
             nodes = list(self._schedule.nodes.values())
             return {
                 **self._counts,
@@ -226,9 +256,17 @@ class Desk:
             self._schedule.leave(ticket, now)
         for ticket in self._waiters.keys() - line:
             waiter = self._waiters.pop(ticket)
-            waiter.ticket = self._schedule.join(now, wait_busy=ticket.wait_busy)
-            self._waiters[waiter.ticket] = waiter
+            if waiter.served:
+                waiter.wake()
+            else:
+                waiter.ticket = self._schedule.join(now, wait_busy=ticket.wait_busy)
+                self._waiters[waiter.ticket] = waiter
 
-    def _settle_dropped(self, now: float) -> None:
-        while self._dropped:
-            self._schedule.closed(self._dropped.popleft(), now, free=False)
+    def _settle_over(self, now: float) -> None:
+        """Close what is over in the schedule, once: an interrupt may have come between that and its mark."""
+        while self._over:
+            transport, how = self._over[0]
+            self._links.discard(transport)
+            if self._schedule.held > len(self._links):
+                self._schedule.closed(transport.url, now, **how)
+            self._over.popleft()

@@ -312,8 +312,6 @@ class Schedule:
         node = self.nodes.get(key(url))
         if node is None:
             return
-        node.held -= 1
-        self.held -= 1
         node.closed_at, node.taken_at = now, None
         if fault:
             # Where they all go wrong it is not the container, and waiting longer would only put off saying so.
@@ -328,6 +326,8 @@ class Schedule:
         else:
             self._look_again(node)
             self._search.first([node])
+        node.held -= 1  # last, so that what an interrupt breaks off before can be done again
+        self.held -= 1
         self._forget_if_drained(node)
 
     def unanswered(self) -> None:
