@@ -168,7 +168,7 @@ def mcnemar(b: int, c: int) -> float:
     Source: McNemar 1947, Psychometrika 12, 153-157, with the exact binomial tail.
     """
     if b < 0 or c < 0:
-        raise InvalidArgument(f"discordant counts are not negative, got {b} and {c}")
+        raise InvalidArgument(f"discordant counts cannot be {b} and {c}; count from 0")
     tail = sum(math.comb(b + c, wins) for wins in range(min(b, c) + 1))
     return min(1.0, 2 * tail / (1 << (b + c)))
 

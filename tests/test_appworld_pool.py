@@ -508,6 +508,17 @@ def test_an_interrupt_in_a_session_gives_the_server_back(make: Maker) -> None:
             assert session.execute("print 2") == "2"
 
 
+def test_an_interpreter_that_cannot_run_is_named(tmp_path: Path, base: int) -> None:
+    """It is there, and what it would be run by is not."""
+    python = tmp_path / "python"
+    python.write_text("#!/nowhere/python\n")
+    python.chmod(0o755)
+    root, out = data_root(tmp_path / "root"), tmp_path / "out"
+    pool = AppWorldPool(data_root=root, size=1, port_base=base, python=str(python), outputs_dir=out)
+    with pytest.raises(ContainerPoolError, match=f"could not be started: .*; see that {python} can be run"):
+        pool.start()
+
+
 def test_a_log_of_a_process_is_kept_in_bounds(tmp_path: Path, base: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """A server that prints for days fills no disk."""
     monkeypatch.setattr("miroir.pool.logfile.MAX_BYTES", 10)

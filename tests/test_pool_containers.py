@@ -136,7 +136,7 @@ class TestConstruction:
             ("port_base", 65535, "the ports 65535 to 65536 are not all from 1024 to 65535"),
             ("startup_timeout_s", 0, "startup_timeout_s is 0;"),
             ("startup_timeout_s", -1.5, "startup_timeout_s is -1.5;"),
-            ("readiness_path", "ready", "the readiness path 'ready' does not begin with a slash"),
+            ("readiness_path", "ready", "the readiness path 'ready' does not begin with a slash; write /ready"),
         ],
     )
     def test_what_cannot_work_is_refused(self, make: Maker, option: str, value: object, message: str) -> None:

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 from dockerfake import DockerFake
-from processes import alive, until
+from processes import alive, stop, until
 
 from miroir.cli import main
 from miroir.errors import ContainerPoolError, InvalidArgument
@@ -314,6 +314,21 @@ def test_a_pool_is_stopped_by_its_id(docker: DockerFake, command: Command) -> No
     assert docker.containers == {}
     assert command.process.wait(20) == 0
     assert not command.urls.exists()
+
+
+def test_a_pool_that_does_not_stop_is_told(
+    docker: DockerFake, command: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its process stands still: who it is, and what to do about it."""
+    monkeypatch.setattr(control, "STOP_S", 0.3)
+    pool_id, pid = command.pool, command.process.pid
+    stop(pid)
+    try:
+        with pytest.raises(ContainerPoolError, match=f"still runs 0.3 s after it was told to stop; kill process {pid}"):
+            control.stop_pool(pool_id, docker=docker.command)
+    finally:
+        os.kill(pid, signal.SIGCONT)
+    assert command.process.wait(20) == 0
 
 
 def test_what_a_dead_pool_left_is_removed_by_its_id(docker: DockerFake, command: Command) -> None:

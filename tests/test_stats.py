@@ -283,7 +283,7 @@ def test_mcnemar_is_the_exact_sign_test(b: int, c: int, p: float) -> None:
 
 def test_mcnemar_refuses_negative_counts() -> None:
     """A negative count is a ValueError."""
-    with pytest.raises(ValueError, match="discordant counts are not negative, got -1 and 2"):
+    with pytest.raises(ValueError, match="discordant counts cannot be -1 and 2; count from 0"):
         mcnemar(-1, 2)
 
 

@@ -88,12 +88,18 @@ class ProcessPool(PortPool):
         assert self._pipe is not None
         _refuse_if_taken(port)
         try:
-            root = self._root(self._folder / str(port))
-            log = LogFile(root / "log")
-            output = log.open()
+            self._servers[port] = self._started(port, self._folder / str(port), self._pipe)
         except OSError as error:
-            raise ContainerPoolError(f"{self._name(port)} could not be started: {error}") from error
-        argv = [self._python, "-c", _PROGRAM, str(self._pipe.read_end), "serve", "environment"]
+            raise ContainerPoolError(
+                f"{self._name(port)} could not be started: {error};"
+                f" see that {self._python} can be run, and {self._folder} written"
+            ) from error
+
+    def _started(self, port: int, folder: Path, pipe: DeathPipe) -> _Server:
+        root = self._root(folder)
+        log = LogFile(root / "log")
+        argv = [self._python, "-c", _PROGRAM, str(pipe.read_end), "serve", "environment"]
+        output = log.open()
         try:
             process = subprocess.Popen(
                 [*argv, "--port", str(port), "--no-show-usage", "--root", str(root)],
@@ -101,15 +107,13 @@ class ProcessPool(PortPool):
                 stdin=subprocess.DEVNULL,
                 stdout=output,
                 stderr=subprocess.STDOUT,
-                pass_fds=(self._pipe.read_end,),
+                pass_fds=(pipe.read_end,),
                 start_new_session=True,  # a terminal's Ctrl-C is the pool's to act on
                 env=_environment(root),
             )
-        except OSError as error:
-            raise ContainerPoolError(f"{self._name(port)} could not be started: {error}") from error
         finally:
             os.close(output)
-        self._servers[port] = _Server(process, log)
+        return _Server(process, log)
 
     def _root(self, root: Path) -> Path:
         """A root as AppWorld wants it, made once for each port."""

@@ -70,7 +70,10 @@ def stop_pool(pool_id: str, *, docker: Sequence[str] = DOCKER, force: bool = Fal
         deadline = time.monotonic() + STOP_S
         while _look(command, pool_id):
             if time.monotonic() > deadline:
-                raise ContainerPoolError(f"the pool {pool_id} still runs {STOP_S:g} s after it was told to stop")
+                raise ContainerPoolError(
+                    f"the pool {pool_id} still runs {STOP_S:g} s after it was told to stop;"
+                    f" kill process {living.pid}, and then stop the pool again"
+                )
             time.sleep(_POLL_S)
         return
     pool.refuse_if_owned(force=force)

@@ -42,7 +42,9 @@ class PortPool(ABC):
         if startup_timeout_s <= 0:
             raise InvalidArgument(f"startup_timeout_s is {startup_timeout_s}; give a container more than 0 seconds")
         if not readiness_path.startswith("/"):
-            raise InvalidArgument(f"the readiness path {readiness_path!r} does not begin with a slash")
+            raise InvalidArgument(
+                f"the readiness path {readiness_path!r} does not begin with a slash; write /{readiness_path}"
+            )
         self.ports = tuple(range(port_base, port_base + size))
         self._path = readiness_path
         self._startup_timeout_s = startup_timeout_s
