@@ -434,6 +434,17 @@ def test_trials_count_up_over_all_processes(
     assert [record["trial"] for record in records(tmp_path)] == [1, 3, 1]
 
 
+def test_a_process_that_no_launcher_counts_is_the_only_one(
+    made: Made, urls: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Launchers leave variables empty where there is nothing to say."""
+    for name in ("RANK", "WORLD_SIZE"):
+        monkeypatch.setenv(name, "")
+
+    assert graded(environment(made(urls), "plain")) == [0.0]
+    assert [record["trial"] for record in records(tmp_path)] == [0]
+
+
 def test_a_record_that_cannot_be_saved_is_an_error(made: Made, urls: list[str], tmp_path: Path) -> None:
     """A training whose records are lost is not worth going on."""
     env = environment(made(urls, records=tmp_path / "traces"), "plain")

@@ -145,6 +145,7 @@ def test_no_container_is_an_error() -> None:
         ({"split": "nowhere"}, HttpError, "nowhere"),
         ({"tasks": ["nowhere"]}, InvalidArgument, "there is no task 'nowhere'"),
         ({"tasks": []}, InvalidArgument, "there is no task to train on; name another split, or a coworker model"),
+        ({"keep": ("solved",)}, InvalidArgument, "keep chooses by a calibration, and there is none; name its"),
         ({"tasks": "plain"}, InvalidArgument, "tasks is the text 'plain'; pass a list of ids"),
         ({"tasks": [{"id": "held-out"}]}, InvalidArgument, "two tasks .* called 'held-out'"),
         ({"tasks": ["plain", {"id": "mine"}]}, InvalidArgument, "tasks are ids or objects, and these are both; pass"),

@@ -39,4 +39,4 @@ class Plan:
 
 def rank() -> tuple[int, int]:
     """The number of this process among those of the training run, from 0, and how many they are."""
-    return int(os.environ.get("RANK", "0")), int(os.environ.get("WORLD_SIZE", "1"))
+    return int(os.environ.get("RANK") or 0), int(os.environ.get("WORLD_SIZE") or 1)

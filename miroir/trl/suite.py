@@ -8,6 +8,7 @@ from typing import NamedTuple, cast
 
 from .. import catalog
 from ..calibrate import calibrated
+from ..calibrate.entries import LEARNABLE
 from ..coworkers import answerable
 from ..episode import shown
 from ..errors import HttpError, InvalidArgument
@@ -37,6 +38,8 @@ def train_tasks(
     """The tasks to train on; InvalidArgument when none is left, RecordError for a calibration of other tasks."""
     if isinstance(wanted, str):
         raise InvalidArgument(f"tasks is the text {wanted!r}; pass a list of ids")
+    if calibration is None and tuple(keep) != (LEARNABLE,):
+        raise InvalidArgument("keep chooses by a calibration, and there is none; name its file as calibration")
     own = [one for one in wanted or () if isinstance(one, Mapping)]
     if own and len(own) < len(wanted or ()):
         raise InvalidArgument("tasks are ids or objects, and these are both; pass one kind")
