@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Iterator
 from typing import Any
 
@@ -150,3 +151,83 @@ def test_the_minute_is_kept() -> None:
 
     assert outcomes(report, Outcome.NOT_REACHED) == {rule.name for rule in RULES}
     assert report.text().endswith("s")
+
+
+def bent(monkeypatch: pytest.MonkeyPatch, **methods: Any) -> None:
+    """Have servers bend what they answer by these methods of a fault."""
+    create_app = server.create_app
+    monkeypatch.setattr(server, "create_app", lambda *args, **options: Fault(create_app(*args, **options)))
+    for name, method in methods.items():
+        monkeypatch.setattr(Fault, name, method)
+
+
+def test_a_server_that_takes_its_time_does_not_keep_the_check(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A rule whose answers come late is given up when the time is over, and is not called broken."""
+
+    def late(self: Fault, request: Any, frame: Any) -> Any:
+        if request and request.get("type") == "step":
+            time.sleep(0.5)
+        return frame
+
+    bent(monkeypatch, reply=late)
+    with running(Puppet) as url:
+        began = time.monotonic()
+        report = check(url, task_id="plain", only=["max-steps"], limit_s=2.0)
+        took = time.monotonic() - began
+
+    assert [(found.outcome, found.detail) for found in report.findings] == [
+        (Outcome.NOT_REACHED, "the time of the check was over")
+    ]
+    assert took < 10
+
+
+NESTED = "[" * 100_000 + "]" * 100_000
+
+
+@pytest.mark.parametrize(
+    ("rule", "says"),
+    [("first-frame", "a frame that is not JSON: it is nested too deeply"), ("metadata", "/metadata: a JSON object")],
+)
+def test_json_that_nobody_can_read_is_broken(rule: str, says: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """However deep it is nested, in a frame or over HTTP."""
+    dumps = json.dumps
+    monkeypatch.setattr("faultyserver.json.dumps", lambda value: dumps(value).replace('"nested"', NESTED))
+    frames = iter(range(1_000))
+    bent(
+        monkeypatch,
+        http=lambda self, path, status, body, headers: (status, "nested" if path == "/metadata" else body),
+        reply=lambda self, request, frame: frame if next(frames) == 0 else {**frame, "data": "nested"},
+    )
+    with running(Puppet) as url:
+        [found] = check(url, only=[rule]).findings
+
+    assert (found.outcome, found.detail) == (Outcome.BROKEN, says)
+
+
+def test_numbers_beyond_all_numbers_are_broken(monkeypatch: pytest.MonkeyPatch) -> None:
+    """1e999 reads as infinite, which is no number of steps."""
+    task = {"id": "plain", "max_steps": float("inf")}
+    monkeypatch.setattr(subject.Subject, "task", task)
+    with running(Puppet) as url:
+        [found] = check(url, only=["record"]).findings
+
+    assert found.outcome is Outcome.BROKEN
+    assert "an answer of the right form (OverflowError" in found.detail
+
+
+def test_text_that_was_cut_within_a_character_is_shown(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Half of a surrogate pair is spelt, in text and in JSON."""
+    name = {"name": "\ud83d", "version": "1"}
+    bent(
+        monkeypatch,
+        http=lambda self, path, status, body, headers: (status, {**body, "env": name} if path == "/health" else body),
+    )
+    with running(Puppet) as url:
+        assert main(["check", url, "--only", "first-frame"]) == 0
+        text = capsys.readouterr().out
+        assert main(["check", url, "--only", "first-frame", "--json"]) == 0
+
+    assert f"{url} (\\ud83d 1, miroir/1): 1 kept" in text
+    assert json.loads(capsys.readouterr().out)["env"] == name

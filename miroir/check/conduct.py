@@ -10,13 +10,14 @@ from ..urls import base_url
 from . import framing, leasing, listing, playing
 from .evidence import Evidence
 from .findings import Finding, Outcome, Report
-from .link import Ended, Refused
+from .link import Ended, OutOfTime, Refused
 from .rules import Broken, NotOffered, NotReached, Rule, code_of
 from .subject import Subject
 
 RULES: tuple[Rule, ...] = (*listing.RULES, *leasing.RULES, *framing.RULES, *playing.RULES)
 LIMIT_S = 60.0
 _FAULTS = (Broken, Ended, Refused)
+_MISSHAPEN = (TypeError, LookupError, AttributeError, ValueError, ArithmeticError, RecursionError)
 
 
 def check(
@@ -41,15 +42,16 @@ def check(
     subject = Subject(base_url(url), token, task_id)
     subject.introduce()
     _require_free(subject)
-    findings = []
+    env, findings = subject.env, []
+    subject.deadline = began + limit_s
     for rule in RULES:
         if only and rule.name not in only:
             continue
         if time.monotonic() - began > limit_s:
-            findings.append(Finding(rule.name, rule.says, Outcome.NOT_REACHED, f"the {limit_s:g} s were over"))
+            findings.append(Finding(rule.name, rule.says, Outcome.NOT_REACHED, str(OutOfTime())))
         else:
             findings.append(_tested(rule, subject))
-    return Report(url, subject.protocol, subject.env, tuple(findings), time.monotonic() - began)
+    return Report(url, subject.protocol, env, tuple(findings), time.monotonic() - began)
 
 
 def _require_free(subject: Subject) -> None:
@@ -77,11 +79,11 @@ def _tested(rule: Rule, subject: Subject) -> Finding:
         rule.test(subject)
     except NotOffered as error:
         return Finding(rule.name, rule.says, Outcome.NOT_OFFERED, str(error) or rule.without)
-    except NotReached as error:
+    except (NotReached, OutOfTime) as error:
         return Finding(rule.name, rule.says, Outcome.NOT_REACHED, str(error))
     except _FAULTS as error:
         return _broken(rule, subject, str(error))
-    except (TypeError, KeyError, AttributeError, IndexError, ValueError) as error:
+    except _MISSHAPEN as error:
         # What the server said has not the shape in which the test looks for it.
         return _broken(rule, subject, f"an answer of the right form ({type(error).__name__}: {error})")
     return Finding(rule.name, rule.says, Outcome.KEPT)

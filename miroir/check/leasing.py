@@ -102,7 +102,7 @@ def _hold_all(subject: Subject, stack: contextlib.ExitStack) -> int:
     stack.enter_context(subject.lease())
     held = 1
     while subject.plain or held < subject.slots:
-        link = Link(subject.url, subject.token, subject.evidence)
+        link = subject.open()
         reply = link.ask("state")
         if code_of(reply) == CAPACITY_REACHED:
             link.close()

@@ -6,6 +6,7 @@ import contextlib
 import json
 import logging
 import socket
+import time
 from typing import Any
 
 from websockets.exceptions import ConnectionClosed, InvalidStatus, WebSocketException
@@ -37,17 +38,35 @@ class Ended(Exception):
         self.code = code
 
 
+class OutOfTime(Exception):
+    """The check's own time was over before the server had answered."""
+
+    def __init__(self) -> None:
+        super().__init__("the time of the check was over")
+
+
+def within(most_s: float, deadline: float) -> float:
+    """The seconds that the server has for its answer, `most_s` of them at most; OutOfTime after `deadline`."""
+    left_s = deadline - time.monotonic()
+    if left_s <= 0:
+        raise OutOfTime
+    return min(most_s, left_s)
+
+
 class Link:
     """One connection of a client that may break the protocol.
 
     `first` is its first frame, `begun` the reply to its last reset, whose episode is `episode_id`.
     """
 
-    def __init__(self, url: str, token: str | None, evidence: Evidence, waiting: str | None = None) -> None:
+    def __init__(
+        self, url: str, token: str | None, evidence: Evidence, deadline: float, waiting: str | None = None
+    ) -> None:
         self.first: dict[str, Any] = {}
         self.begun: dict[str, Any] = {}
         self.episode_id = ""
         self._evidence = evidence
+        self._deadline = deadline
         self._connection = self._open(url, token, waiting)
 
     def _open(self, url: str, token: str | None, waiting: str | None) -> ClientConnection:
@@ -60,7 +79,7 @@ class Link:
                 proxy=None if is_private(url) else True,
                 compression=None,
                 max_size=2 * MAX_FRAME_BYTES,
-                open_timeout=OPEN_S,
+                open_timeout=within(OPEN_S, self._deadline),
                 close_timeout=1.0,
                 ping_interval=None,
                 logger=_silent,
@@ -69,6 +88,7 @@ class Link:
             self._evidence.received(f"HTTP {error.response.status_code}")
             raise Refused(error.response.status_code, str(error)) from error
         except (OSError, WebSocketException) as error:
+            within(OPEN_S, self._deadline)
             self._evidence.received(reason(error))
             raise Refused(0, reason(error)) from error
 
@@ -90,8 +110,9 @@ class Link:
     def hear(self, timeout_s: float = REPLY_S) -> dict[str, Any]:
         """The next frame; Ended when none comes, or what comes is no JSON object."""
         try:
-            text = self._connection.recv(timeout_s, decode=False)
+            text = self._connection.recv(within(timeout_s, self._deadline), decode=False)
         except TimeoutError:
+            within(timeout_s, self._deadline)
             raise self._ended(f"nothing in {timeout_s:g} s", None) from None
         except ConnectionClosed as error:
             code = error.rcvd.code if error.rcvd is not None else None
@@ -99,6 +120,8 @@ class Link:
         self._evidence.received(text)
         try:
             frame = json.loads(text, parse_constant=_no_constant)
+        except RecursionError as error:
+            raise Ended("a frame that is not JSON: it is nested too deeply") from error
         except ValueError as error:
             raise Ended(f"a frame that is not JSON: {error}") from error
         if not isinstance(frame, dict):

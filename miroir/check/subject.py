@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import math
 import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -13,7 +14,7 @@ from typing import Any
 from .. import rest, wire
 from ..errors import ConnectionFailed, InvalidArgument
 from .evidence import Evidence
-from .link import Link
+from .link import Link, within
 
 NO_TOOL = "no_such_tool_of_the_check"
 _HTTP_S = 15.0
@@ -31,12 +32,13 @@ class Answer:
 
 @dataclass
 class Subject:
-    """One server; `token` and `task_id` as the author gave them."""
+    """One server; `token` and `task_id` as the author gave them. After `deadline` whatever is asked is OutOfTime."""
 
     url: str
     token: str | None = None
     task_id: str | None = None
     evidence: Evidence = field(default_factory=Evidence)
+    deadline: float = math.inf
 
     def __post_init__(self) -> None:
         self.url = self.url.rstrip("/")
@@ -68,23 +70,28 @@ class Subject:
                 body=body,
                 token=self.token if token == "" else token,
                 headers=headers,
-                timeout_s=_HTTP_S,
+                timeout_s=within(_HTTP_S, self.deadline),
             )
         except ConnectionFailed as error:
+            within(_HTTP_S, self.deadline)
             self.evidence.received(error.message)
             return Answer(0, None)
         self.evidence.received(f"HTTP {status} {content[:1000].decode(errors='replace')}")
         try:
             return Answer(status, json.loads(content))
-        except ValueError:
+        except (ValueError, RecursionError):
             return Answer(status, None)
 
     # WebSocket
 
+    def open(self, *, token: str | None = "", waiting: str | None = None) -> Link:
+        """A connection, which its caller closes; Refused when the handshake is."""
+        return Link(self.url, self.token if token == "" else token, self.evidence, self.deadline, waiting)
+
     @contextlib.contextmanager
     def link(self, *, token: str | None = "", waiting: str | None = None) -> Iterator[Link]:
-        """A connection; Refused when the handshake is."""
-        opened = Link(self.url, self.token if token == "" else token, self.evidence, waiting)
+        """The same for the length of a block."""
+        opened = self.open(token=token, waiting=waiting)
         try:
             yield opened
         finally:

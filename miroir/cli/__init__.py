@@ -9,6 +9,7 @@ from __future__ import annotations
 import argparse
 import errno
 import importlib
+import io
 import logging
 import os
 import sys
@@ -49,6 +50,8 @@ def _warn(message: Warning | str, *_: object, **__: object) -> None:
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command line; the exit code."""
     args = _parsed(list(sys.argv[1:] if argv is None else argv))
+    if isinstance(sys.stdout, io.TextIOWrapper):  # servers' text may be cut within a character; in JSON that is right
+        sys.stdout.reconfigure(errors="backslashreplace")
     logging.basicConfig(format="%(levelname)s %(name)s: %(message)s", level=logging.WARNING)
     with warnings.catch_warnings():
         warnings.showwarning = _warn
