@@ -15,14 +15,14 @@ from typing import NamedTuple
 from .errors import InvalidArgument
 
 LEVEL = 0.95
-FLAT = 1e-9  # a standard error that is no larger is that of clusters without a difference
+FLAT = 1e-7  # a standard error that is no larger is none, but for rounding
 LEAST_DRAWS = 200  # resamples of a bootstrap over many tasks; over few, where an end is less smooth, there are more
 
 Interval = tuple[float, float]
 
 
 class Estimate(NamedTuple):
-    """A mean, its standard error, and the ends of its interval; all but the mean None where one cluster tells none."""
+    """A mean, its standard error, and the ends of its interval; all but the mean None where the values tell none."""
 
     mean: float
     error: float | None
@@ -177,7 +177,8 @@ def kappa(table: Sequence[Sequence[int]], level: float = LEVEL) -> Estimate | No
     """Agreement of two judges beyond chance, from a square table of counts; None where chance alone agrees always.
 
     Source: Cohen 1960, Educational and Psychological Measurement 20(1), 37-46; the standard error for large samples of
-    Fleiss, Cohen and Everitt 1969, Psychological Bulletin 72(5), 323-327, equation 13.
+    Fleiss, Cohen and Everitt 1969, Psychological Bulletin 72(5), 323-327, equation 13. Where that vanishes, as at full
+    agreement of any number, it says nothing of how sure the value is: there is no interval.
     """
     n = sum(map(sum, table))
     if not n:
@@ -193,6 +194,8 @@ def kappa(table: Sequence[Sequence[int]], level: float = LEVEL) -> Estimate | No
     differing = (1 - value) ** 2 * sum(table[i][j] / n * (columns[i] + rows[j]) ** 2 for i, j in other)
     variance = agreeing + differing - (value - chance * (1 - value)) ** 2
     error = math.sqrt(max(0.0, variance) / n) / (1 - chance)
+    if error <= FLAT:
+        return Estimate(value, None, None, None)
     half = _normal(level) * error
     return Estimate(value, error, max(-1.0, value - half), min(1.0, value + half))
 

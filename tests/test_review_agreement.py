@@ -58,6 +58,14 @@ def test_the_confusion_is_counted() -> None:
     ]
 
 
+def test_full_agreement_of_a_few_is_not_sure() -> None:
+    """The error of kappa vanishes there, whatever their number: no interval is told, but that of the agreement."""
+    lines = agreement_lines(agreement(*made(2, 0, 0, 1)))
+
+    assert lines[4] == "agreement: 3 of 3, 1.00 (95 %: 0.44 to 1.00)"
+    assert lines[7] == "kappa 1.00 (no interval: the verdicts do not differ enough for one), agreement beyond chance"
+
+
 def test_of_several_reviewers_the_most_decide() -> None:
     """Two of three outvote one; one against one is left out, and both are told."""
     entries = [entry("a", success=True), entry("b", success=True), entry("c", success=False)]

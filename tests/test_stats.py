@@ -288,13 +288,13 @@ def test_mcnemar_refuses_negative_counts() -> None:
 
 
 def test_kappa_is_agreement_beyond_chance() -> None:
-    """A hand-computed table, perfect agreement, none, and the tables for which it says nothing."""
+    """A hand-computed table, full agreement and none, which have no interval, and tables of which it says nothing."""
     found = kappa([[20, 5], [10, 15]])
 
     assert found is not None
     assert found.mean == pytest.approx(0.4)
-    assert kappa([[5, 0], [0, 5]]) == Estimate(1.0, 0.0, 1.0, 1.0)
-    assert kappa([[0, 5], [5, 0]]) == Estimate(-1.0, 0.0, -1.0, -1.0)
+    assert kappa([[30, 0], [0, 19]]) == Estimate(1.0, None, None, None)
+    assert kappa([[0, 5], [5, 0]]) == Estimate(-1.0, None, None, None)
     assert kappa([[7, 0], [0, 0]]) is None
     assert kappa([[0, 0], [0, 0]]) is None
 

@@ -76,8 +76,11 @@ def agreement_lines(found: Agreement) -> list[str]:
     judged = both + grader + people + neither
     beyond = "kappa says nothing: all grades or all verdicts are alike"
     if found.kappa is not None:
-        low, high = found.kappa.low or 0.0, found.kappa.high or 0.0
-        beyond = f"kappa {found.kappa.mean:.2f} (95 %: {low:.2f} to {high:.2f}), agreement beyond chance"
+        value, _, low, high = found.kappa
+        sure = "no interval: the verdicts do not differ enough for one"
+        if low is not None and high is not None:
+            sure = f"95 %: {low:.2f} to {high:.2f}"
+        beyond = f"kappa {value:.2f} ({sure}), agreement beyond chance"
     lines = [
         "                  people: success   failure",
         f"grader: success   {both:15,}   {grader:7,}",
