@@ -6,8 +6,9 @@ import contextlib
 import os
 import signal
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from types import FrameType
 
 
 def until(condition: Callable[[], object], seconds: float = 30.0) -> bool:
@@ -18,6 +19,26 @@ def until(condition: Callable[[], object], seconds: float = 30.0) -> bool:
             return True
         time.sleep(0.02)
     return False
+
+
+def interrupt(_: int, frame: FrameType | None) -> None:
+    """Ctrl-C; a little later when it hits a weak reference's callback, in which Python itself swallows it."""
+    if frame is not None and "weakref" in frame.f_code.co_filename:
+        signal.setitimer(signal.ITIMER_REAL, 0.001)
+    else:
+        raise KeyboardInterrupt
+
+
+@contextlib.contextmanager
+def alarmed(seconds: float, act: Callable[..., object] = interrupt) -> Iterator[None]:
+    """A block of the main thread in which a signal comes after some seconds: Ctrl-C, unless it has another `act`."""
+    before = signal.signal(signal.SIGALRM, act)
+    signal.setitimer(signal.ITIMER_REAL, seconds)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0.0)
+        signal.signal(signal.SIGALRM, before)
 
 
 def alive(pid: int) -> bool:

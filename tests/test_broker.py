@@ -11,7 +11,6 @@ import math
 import os
 import re
 import resource
-import signal
 import socket
 import subprocess
 import sys
@@ -25,7 +24,7 @@ from typing import Any
 
 import pytest
 from fakefleet import FakeFleet
-from processes import until
+from processes import alarmed, until
 
 from miroir.broker import Broker, Canceller
 from miroir.broker import broker as brokers
@@ -258,7 +257,7 @@ class TestWaiting:
             began = time.monotonic()
             second = broker.lease(timeout_s=5)
 
-            assert time.monotonic() - began < 0.5
+            assert time.monotonic() - began < 2
             assert fleet.count("handshake") == 2
 
             release(second)
@@ -271,7 +270,7 @@ class TestWaiting:
             began = time.monotonic()
             lease = broker.lease(timeout_s=10)
 
-            assert 1.0 <= time.monotonic() - began < 1.6
+            assert 1.0 <= time.monotonic() - began < 2.5
             assert fleet.count("health") <= 150
 
             release(lease)
@@ -284,7 +283,7 @@ class TestWaiting:
             with pytest.raises(NoFreeContainer):
                 broker.lease(timeout_s=0.5)
 
-            assert 0.5 <= time.monotonic() - began < 0.7
+            assert 0.5 <= time.monotonic() - began < 1.5
             assert broker.stats()["requests_waiting"] == 0
 
     def test_endless_patience_is_allowed(self, opened: Opened) -> None:
@@ -301,13 +300,8 @@ class TestWaiting:
         with FakeFleet("free") as fleet:
             broker = opened(fleet.urls)
             held = broker.lease()
-            previous = signal.signal(signal.SIGALRM, _interrupt)
-            signal.setitimer(signal.ITIMER_REAL, 0.2)
-            try:
-                with pytest.raises(KeyboardInterrupt):
-                    broker.lease()
-            finally:
-                signal.signal(signal.SIGALRM, previous)
+            with alarmed(0.2), pytest.raises(KeyboardInterrupt):
+                broker.lease()
 
             assert broker.stats()["requests_waiting"] == 0
 
@@ -471,7 +465,7 @@ class TestRefusing:
             with pytest.raises(NoFreeContainer):
                 opened(fleet.urls).lease(wait_busy=False)
 
-            assert time.monotonic() - began < 0.5
+            assert time.monotonic() - began < 1.5
             assert fleet.count("health") == 16
 
     def test_one_unhealthy_costs_its_timeout_at_most(self, opened: Opened) -> None:
@@ -654,14 +648,9 @@ class TestFairness:
             waiting.start()
             assert until(lambda: broker.stats()["requests_waiting"] == 1)
             fleet[0].reply = lambda _: []
-            previous = signal.signal(signal.SIGALRM, _interrupt)
-            signal.setitimer(signal.ITIMER_REAL, 0.2)
-            try:
-                with pytest.raises(KeyboardInterrupt):
-                    release(held)
-            finally:
-                signal.signal(signal.SIGALRM, previous)
-                fleet[0].reply = None
+            with alarmed(0.2), pytest.raises(KeyboardInterrupt):
+                release(held)
+            fleet[0].reply = None
             waiting.join(10)
 
             assert broker.stats()["urls"][fleet.urls[0]]["held"] == len(got) == 1
@@ -1043,10 +1032,6 @@ def run(code: str, urls: list[str]) -> str:
 def ended(name: str) -> bool:
     """Whether no thread of this name runs."""
     return name not in {thread.name for thread in threading.enumerate()}
-
-
-def _interrupt(*_: object) -> None:
-    raise KeyboardInterrupt
 
 
 @pytest.mark.parametrize("token", ["two\nlines", "caf\u00e9"])

@@ -23,6 +23,7 @@ from typing import Any
 
 import pytest
 from fakefleet import FakeFleet
+from processes import alarmed
 
 import miroir
 from miroir.deadlines import Deadlines
@@ -569,13 +570,8 @@ class TestErrors:
     def test_interrupted(self, session: Session) -> None:
         """Ctrl-C in a call is raised as it is, and breaks the session."""
         session.reset("t")
-        previous = signal.signal(signal.SIGALRM, _interrupt)
-        signal.setitimer(signal.ITIMER_REAL, 0.2)
-        try:
-            with pytest.raises(KeyboardInterrupt):
-                session.step("sleep", {"s": 5})
-        finally:
-            signal.signal(signal.SIGALRM, previous)
+        with alarmed(0.2), pytest.raises(KeyboardInterrupt):
+            session.step("sleep", {"s": 5})
         with pytest.raises(ConnectionLost, match="interrupted while its reply was owed"):
             session.step("echo", {})
 
@@ -638,13 +634,8 @@ class TestThreads:
         """A handler that closes the session in the calling thread ends the call, and hands nothing on."""
         session.reset("t")
         session.step("submit", {})
-        previous = signal.signal(signal.SIGALRM, lambda *_: session.close())
-        signal.setitimer(signal.ITIMER_REAL, 0.2)
-        try:
-            with pytest.raises(ConnectionLost):
-                session.step("sleep", {"s": 5})
-        finally:
-            signal.signal(signal.SIGALRM, previous)
+        with alarmed(0.2, lambda *_: session.close()), pytest.raises(ConnectionLost):
+            session.step("sleep", {"s": 5})
 
         assert session.closed
 
@@ -904,7 +895,3 @@ class TestFork:
 
         assert len(children) == 1
         assert freed
-
-
-def _interrupt(*_: object) -> None:
-    raise KeyboardInterrupt

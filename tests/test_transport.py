@@ -11,11 +11,11 @@ import socket
 import threading
 import time
 from collections.abc import Iterator
-from types import FrameType
 from typing import Any
 
 import pytest
 from fakefleet import FakeFleet
+from processes import alarmed, interrupt
 
 from miroir import transport as transports
 from miroir import wire
@@ -250,13 +250,8 @@ class TestBreaking:
 
     def test_interrupted_while_receiving(self, link: Transport) -> None:
         """Ctrl-C while a reply is owed is raised, and the connection is closed."""
-        previous = signal.signal(signal.SIGALRM, _interrupt)
-        signal.setitimer(signal.ITIMER_REAL, 0.2)
-        try:
-            with pytest.raises(KeyboardInterrupt):
-                link.exchange(step("sleep", s=5), 30)
-        finally:
-            signal.signal(signal.SIGALRM, previous)
+        with alarmed(0.2), pytest.raises(KeyboardInterrupt):
+            link.exchange(step("sleep", s=5), 30)
 
         assert not link.usable
         with pytest.raises(LinkClosed, match="interrupted while its reply was owed"):
@@ -265,20 +260,15 @@ class TestBreaking:
     def test_interrupted_while_sending(self, fleet: FakeFleet) -> None:
         """Ctrl-C in the middle of a large frame is raised, and the connection is closed."""
         link = self.deaf(fleet)
-        previous = signal.signal(signal.SIGALRM, _interrupt)
-        signal.setitimer(signal.ITIMER_REAL, 1.0)
-        try:
-            with pytest.raises(KeyboardInterrupt):
-                link.exchange(step(text="x" * 30_000_000), 30)
-        finally:
-            signal.signal(signal.SIGALRM, previous)
+        with alarmed(1.0), pytest.raises(KeyboardInterrupt):
+            link.exchange(step(text="x" * 30_000_000), 30)
 
         assert not link.usable
         link.close()
 
     def test_interrupted_anywhere(self, fleet: FakeFleet) -> None:
         """Whatever bytecode Ctrl-C hits, the next call gets its own reply or none."""
-        previous = signal.signal(signal.SIGALRM, _interrupt)
+        previous = signal.signal(signal.SIGALRM, interrupt)
         try:
             for number in range(150):
                 link = open_transport(fleet.urls[0])
@@ -431,11 +421,3 @@ class TestFork:
 
         assert os.waitstatus_to_exitcode(status) == 0
         assert len(failed) == 1
-
-
-def _interrupt(_: int, frame: FrameType | None) -> None:
-    """Ctrl-C; a little later when it hits a weak reference's callback, in which Python itself swallows it."""
-    if frame is not None and "weakref" in frame.f_code.co_filename:
-        signal.setitimer(signal.ITIMER_REAL, 0.001)
-    else:
-        raise KeyboardInterrupt
