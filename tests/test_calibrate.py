@@ -631,6 +631,16 @@ def test_suite_lines_say_when_nothing_is_left_to_settle() -> None:
     ]
 
 
+def test_void_rollouts_leave_a_rate_open() -> None:
+    """They are in no mean; how far they could move it, had they failed or succeeded, is told beside their share."""
+    document = calibrate_records([*rollouts("a", [0, 1, None, 1]), *rollouts("b", [None]), *rollouts("c", [1, 1])])
+    assert document["suite"]["pass@1_void_bounds"] == pytest.approx([4 / 7, 6 / 7])
+    assert "; void 28.6 % (pass@1 0.57..0.86 had they all failed or succeeded), harm 0.0 %" in suite_lines(
+        document["suite"], 2, 2
+    )
+    assert calibrate_records(rollouts("a", [0, 1]))["suite"]["pass@1_void_bounds"] == [0.5, 0.5]
+
+
 def test_markdown_and_csv_hold_the_same_tasks(chosen: Path) -> None:
     """Markdown has the table's cells, a bar in a name escaped; CSV every number unrounded."""
     entries = {"a|b": read_calibration(chosen)["tasks"]["hard"]}

@@ -22,9 +22,6 @@ def suite(tallies: Mapping[str, Tally], classes: Mapping[str, str | None], k: in
     """
     every = list(tallies.values())
     graded = [tally for tally in every if tally.rewards]
-    n, void = sum(len(tally.rewards) for tally in every), sum(tally.void for tally in every)
-    harmed = sum(tally.harmed for tally in every)
-    harmed_all = harmed + sum(tally.harmed_void for tally in every)
     unsure = {
         task_id: rollouts_to_settle(tally, classes[task_id])
         for task_id, tally in tallies.items()
@@ -32,12 +29,7 @@ def suite(tallies: Mapping[str, Tally], classes: Mapping[str, str | None], k: in
     }
     groups = _known(mixed(reward_counts(tally.rewards), group) for tally in graded)
     return {
-        "tasks": len(every),
-        "rollouts": n,
-        "void": void,
-        "void_rate": void / (n + void),
-        "harm_rate": harmed / n,
-        "harm_rate_all": harmed_all / (n + void),
+        **_counts(every),
         "reward": _reward([tally.rewards for tally in graded]),
         "pass@1": _rate([_outcomes(tally) for tally in graded]),
         "pass@k": _rate([[value] for value in _scores(graded, pass_at, k)]),
@@ -48,6 +40,27 @@ def suite(tallies: Mapping[str, Tally], classes: Mapping[str, str | None], k: in
         "useful_groups_per_100": 100 * fmean(groups) if groups else None,
         "unsure": len(unsure),
         "rollouts_to_settle": sum(unsure.values()),
+    }
+
+
+def _counts(every: list[Tally]) -> dict[str, Any]:
+    """Rollouts, void and harmful ones.
+
+    `pass@1_void_bounds` is pass@1 had all void rollouts failed, and had all succeeded: Manski 1990, American Economic
+    Review 80(2), 319-323, for outcomes that may be missing for any reason.
+    """
+    n, void = sum(len(tally.rewards) for tally in every), sum(tally.void for tally in every)
+    succeeded = sum(tally.successes for tally in every)
+    harmed = sum(tally.harmed for tally in every)
+    harmed_all = harmed + sum(tally.harmed_void for tally in every)
+    return {
+        "tasks": len(every),
+        "rollouts": n,
+        "void": void,
+        "void_rate": void / (n + void),
+        "pass@1_void_bounds": [succeeded / (n + void), (succeeded + void) / (n + void)],
+        "harm_rate": harmed / n,
+        "harm_rate_all": harmed_all / (n + void),
     }
 
 

@@ -79,10 +79,14 @@ def suite_lines(suite: Mapping[str, Any], k: int, group: int) -> str:
         if suite["unsure"]
         else "every class is sure"
     )
+    void = f"void {100 * suite['void_rate']:.1f} %"
+    if suite["void"]:
+        low, high = suite["pass@1_void_bounds"]
+        void += f" (pass@1 {low:.2f}..{high:.2f} had they all failed or succeeded)"
     return (
         f"reward {_estimate(suite['reward'])}; pass@{k} {_estimate(suite['pass@k'])}; "
         f"pass^{k} {_estimate(suite['pass^k'])}; "
-        f"void {100 * suite['void_rate']:.1f} %, harm {100 * suite['harm_rate_all']:.1f} %\n"
+        f"{void}, harm {100 * suite['harm_rate_all']:.1f} %\n"
         f"of groups of {group} rollouts {yields}; {settled}"
     )
 
