@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import os
 import pickle
-import signal
 import threading
 import time
 import warnings
@@ -14,6 +12,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from processes import alarmed
 from trlplay import QUICK, environment, free
 from troubled import Closed, Troubled, served
 
@@ -116,10 +115,9 @@ def test_ctrl_c_waits_for_no_grade(tmp_path: Path) -> None:
     """It passes unchanged while grades are waited for, frees their containers and leaves no record of them."""
     with running(Stuck, max_sessions=2) as url, Spec([url], tasks=["plain"], records=tmp_path) as spec:
         envs = [environment(spec, "plain") for _ in range(2)]
-        threading.Timer(0.5, os.kill, [os.getpid(), signal.SIGINT]).start()
         began = time.monotonic()
         try:
-            with pytest.raises(KeyboardInterrupt):
+            with alarmed(0.5), pytest.raises(KeyboardInterrupt):
                 rewarded(spec, envs)
             took = time.monotonic() - began
         finally:
