@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import logging
+import subprocess
+import sys
+import textwrap
 import threading
 import time
 from pathlib import Path
@@ -69,6 +72,31 @@ def test_closing_keeps_open_sessions() -> None:
         assert running.settled(0)
         with pytest.raises(InvalidArgument, match="this fleet is closed; make a new one"):
             fleet.lease()
+
+
+def test_closed_as_the_interpreter_ends() -> None:
+    """Closing waits for no lock: a thread that ended with the interpreter may hold it for ever."""
+    with FakeFleet("free") as running:
+        script = textwrap.dedent(f"""
+            import miroir
+
+            class Env:
+                def __init__(self):
+                    self.fleet = miroir.Fleet({running.urls!r})
+                    self.session = self.fleet.lease(timeout_s=5)
+
+                def __del__(self):
+                    self.session.close()
+                    self.fleet.close()
+                    print("closed")
+
+            env = Env()
+            env.fleet._broker._desk._lock.acquire()  # as a thread does that is ended in the middle
+        """)
+        told = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=30, cwd="/")
+
+        assert (told.stdout, told.stderr) == ("closed\n", "")
+        assert running.settled(0)
 
 
 def test_bad_lists_fail_at_once(tmp_path: Path) -> None:

@@ -92,6 +92,9 @@ class Broker:
 
     def release(self, lease: Lease, *, reusable: bool, free: bool = True, fault: str = "") -> None:
         """Take a session back: hand its connection to the first waiter when it is `reusable`, else close it."""
+        if sys.is_finalizing():  # a thread that has ended may hold any lock
+            self.drop(lease)
+            return
         transport, let_go = lease.transport, False
         try:
             self._desk.returned(time.monotonic() - lease.since, good=free and not fault, lost=not transport.usable)
@@ -126,11 +129,13 @@ class Broker:
     def close(self) -> None:
         """Let nobody wait any more; sessions that are leased stay so until they are closed."""
         self._closed = True
+        if sys.is_finalizing():
+            return  # nobody waits, and nobody would let go of a lock
         self._desk.dismiss(_closed)
         self._dialling.close()
         thread = self._thread
         self._wake()
-        if thread is not None and thread is not threading.current_thread() and not sys.is_finalizing():
+        if thread is not None and thread is not threading.current_thread():
             thread.join()
 
     def stats(self) -> dict[str, Any]:
