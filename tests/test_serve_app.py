@@ -10,10 +10,10 @@ from collections.abc import Iterator
 import pytest
 import requests
 from puppet import Puppet
-from serveclient import error, health, leased
+from serveclient import error, health, leased, until
 from websockets.exceptions import InvalidStatus
 
-from miroir.serve import running
+from miroir.serve import catalog, running
 
 TASK_KEYS = {
     "id",
@@ -141,6 +141,33 @@ def test_refuses_what_it_cannot_list(url: str, route: str, body: object, status:
     """A bad request of the task API is answered with its status and reason."""
     answered, said = post(f"{url}/puppet/{route}", body)
     assert (answered, said["detail"][: len(detail)]) == (status, detail)
+
+
+def test_a_server_whose_environment_cannot_be_made_is_unwell_until_it_can(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its health is a 503 with the reason, while nobody holds it; it tries again by itself."""
+    monkeypatch.setattr(catalog, "RETRY_S", 0.05)
+    down = threading.Event()
+    down.set()
+
+    class Moody(Puppet):
+        def __init__(self) -> None:
+            if down.is_set():
+                raise OSError("no database")
+            super().__init__()
+
+    with running(Moody) as url:
+        reply = requests.get(f"{url}/health", timeout=10)
+        assert reply.status_code == 503
+        said = reply.json()
+        assert (said["status"], said["reason"]) == (
+            "unhealthy",
+            "the environment could not be made: OSError: no database",
+        )
+        assert said["leased"] is False
+        down.clear()
+        until(lambda: health(url)["status"] == "healthy")
+        with leased(url) as client:
+            client.reset()
 
 
 def test_lists_are_asked_for_once() -> None:

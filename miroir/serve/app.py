@@ -69,7 +69,8 @@ class _Info:
     async def health(self, request: Request) -> JSONReply:
         """Whether the server can serve, and whether a slot is free."""
         self._leases.note(request.headers.get(WAITING_HEADER))
-        sickness = self._leases.sickness()
+        sickness = self._leases.sickness() or self._catalog.failure
+        self._catalog.retry()
         status = {"status": "healthy"} if sickness is None else {"status": "unhealthy", "reason": sickness}
         said = {
             **status,

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import time
 from collections.abc import Callable, Sequence
 from typing import Any, TypeVar, cast
 
@@ -12,6 +14,8 @@ from .environment import Environment
 from .frames import invalid
 from .tools import Toolbox
 from .world import Factory, StillRunning, World, reason
+
+RETRY_S = 5.0
 
 T = TypeVar("T")
 
@@ -33,6 +37,9 @@ class Catalog:
         self._world: World | None = None
         self._lock = asyncio.Lock()  # one instance, one call at a time
         self._lists: dict[tuple[str, str], Any] = {}
+        self._retry: asyncio.Task[None] | None = None
+        self._failed_at = 0.0
+        self.failure: str | None = None  # why no instance could be made, the last time that one was needed
         self.name: str = getattr(factory, "name", Environment.name)
         self.version: str = getattr(factory, "version", Environment.version)
         self.description: str = getattr(factory, "description", Environment.description)
@@ -49,12 +56,23 @@ class Catalog:
             error = await world.open()
             if error is not None:
                 await world.close()
-                raise CatalogError(f"the environment could not be made: {reason(error)}") from error
-            self._world = world
+                self.failure, self._failed_at = f"the environment could not be made: {reason(error)}", time.monotonic()
+                raise CatalogError(self.failure) from error
+            self._world, self.failure = world, None
             made = world.environment
             self.name, self.version, self.description = made.name, made.version, made.description
             self.surfaces = tuple(made.surfaces)
         return self._world
+
+    def retry(self) -> None:
+        """Try again to make an instance, in the background; nothing to do where there is one, or one was just tried."""
+        trying = self._retry is not None and not self._retry.done()
+        if self.failure is not None and not trying and time.monotonic() >= self._failed_at + RETRY_S:
+            self._retry = asyncio.create_task(self._try())
+
+    async def _try(self) -> None:
+        with contextlib.suppress(CatalogError):  # it stays the failure
+            await self.open()
 
     async def close(self) -> None:
         """Drop the instance."""
