@@ -900,10 +900,11 @@ class TestEnding:
             release(lease)
 
     def test_one_broker_for_each_source_and_token(self, tmp_path: Path) -> None:
-        """The same list, in any order and spelling, is one waiting line; another token or deadline is another."""
+        """The same list, in any order, is one waiting line; another token or deadline is another."""
         one = brokers.shared(["http://h:1", "http://i:2"], None, Deadlines())
 
-        assert brokers.shared(["http://h:1", "http://i:2"], None, Deadlines()) is one
+        assert brokers.shared(["http://i:2", "http://h:1"], None, Deadlines()) is one
+        assert brokers.shared(["http://h:1", "http://i:2"], "", Deadlines()) is one
         assert brokers.shared(["http://h:1", "http://i:2"], "t", Deadlines()) is not one
         assert brokers.shared(["http://h:1", "http://i:2"], None, Deadlines(step_s=1)) is not one
         assert brokers.shared(["http://h:1"], None, Deadlines()) is not one

@@ -289,7 +289,7 @@ _shared_lock = threading.Lock()  # guards _shared
 def shared(urls: Urls, token: str | None, deadlines: Deadlines) -> Broker:
     """This process's broker for the source, the token and the deadlines."""
     source = Source.of(urls)
-    name = (source.key, token, deadlines)
+    name = (source.key, token or None, deadlines)
     with _shared_lock:
         broker = _shared.get(name)
     if broker is not None:
