@@ -17,6 +17,7 @@ from ..errors import ContainerPoolError, InvalidArgument
 from ..pool.deathpipe import DeathPipe
 from ..pool.logfile import LogFile
 from ..pool.portpool import PortPool
+from ..pool.process import ending
 from .data import DataRoot
 
 # A thread of the server's own reads the pipe; what it needs is bound before AppWorld patches the module `os`.
@@ -129,9 +130,7 @@ class ProcessPool(PortPool):
         end = os.waitid(os.P_PID, pid, os.WEXITED | os.WNOHANG | os.WNOWAIT)
         if end is None:
             return None
-        if end.si_code == os.CLD_EXITED:
-            return f"ended with exit code {end.si_status}"
-        return f"was killed by {signal.Signals(end.si_status).name}"
+        return ending(end.si_status if end.si_code == os.CLD_EXITED else -end.si_status)
 
     def _remove(self, port: int) -> None:
         server = self._servers.pop(port, None)

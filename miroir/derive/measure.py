@@ -71,7 +71,7 @@ class Yardstick:
             calls=sum(map(len, calls)),
             exponents=has_exponent(called),
             key=_digest(called),
-            prompt=prompt_digest(spoken),
+            prompt=_prompt_digest(spoken),
             marks=_marks(spoken, texts) if each else (),
         )
 
@@ -81,7 +81,7 @@ class Yardstick:
         return self._tools[tools]
 
 
-def prompt_digest(spoken: Conversation) -> bytes:
+def _prompt_digest(spoken: Conversation) -> bytes:
     """A digest of what the model was told before it spoke, whatever the day, and of its tools."""
     told = [(message["role"], _TODAY.sub("", message["content"])) for message in spoken.messages[: spoken.opening]]
     return _digest(canonical([told, spoken.tools.digest]))

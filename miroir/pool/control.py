@@ -14,7 +14,7 @@ from .docker.cli import DOCKER, Docker
 from .docker.engine import DockerEngine
 from .docker.label import OWNER, SIZE, SLOT, SPEC, STOP, Marked, marked, remove
 from .docker.spec import ContainerSpec
-from .owner import Owner
+from .owner import Owner, described
 from .slot import Timing
 from .swarm.engine import SwarmEngine
 from .swarm.service import Service, remove_services, services
@@ -25,7 +25,7 @@ _POLL_S = 0.2
 
 @dataclass(frozen=True)
 class _Pool:
-    """What there is of a pool: containers of the engine `docker`, or a service of the engine `swarm`."""
+    """A pool as Docker has it: containers of the engine `docker`, or a service of the engine `swarm`."""
 
     id: str
     containers: Sequence[Marked]
@@ -50,9 +50,9 @@ class _Pool:
             raise ContainerPoolError(f"the pool {self.id} belongs to the running process {living.pid}; stop that first")
         unknown = [owner for owner in self.owners if owner is None or not owner.is_dead()]
         if unknown and not force:
-            who = f"process {unknown[0].pid} on {unknown[0].host}" if unknown[0] else "an unknown process"
             raise ContainerPoolError(
-                f"the pool {self.id} belongs to {who}, which may still run; stop it there, or add --force if it is gone"
+                f"the pool {self.id} belongs to {described(unknown[0])}, which may still run;"
+                " stop it there, or add --force if it is gone"
             )
 
 

@@ -60,6 +60,11 @@ class Owner:
         return state == "Z" or (began != "" and self.began != "" and began != self.began)
 
 
+def described(owner: Owner | None) -> str:
+    """Who owns something, for an error's text; None is an owner that cannot be read."""
+    return f"process {owner.pid} on {owner.host}" if owner else "an unknown process"
+
+
 def _stat(pid: int) -> tuple[str, str]:
     """State and start of a process (fields 3 and 22 of proc_pid_stat(5)); empty where they cannot be seen."""
     fields = _read(Path(f"/proc/{pid}/stat")).rpartition(")")[2].split()

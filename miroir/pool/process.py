@@ -115,6 +115,11 @@ class ProcessEngine(Supervisor):
             shutil.rmtree(self._folder, ignore_errors=True)
 
 
+def ending(code: int) -> str:
+    """How a process ended, in words; `code` is as subprocess has it, the negative number of a signal that killed it."""
+    return f"ended with exit code {code}" if code >= 0 else f"was killed by {signal.Signals(-code).name}"
+
+
 class _Server(Container):
     """A server process and all of its session."""
 
@@ -132,9 +137,7 @@ class _Server(Container):
 
     def ended(self) -> str | None:
         code = self._process.poll()
-        if code is None:
-            return None
-        return f"ended with exit code {code}" if code >= 0 else f"was killed by {signal.Signals(-code).name}"
+        return None if code is None else ending(code)
 
     def log(self) -> tuple[str, ...]:
         return self._log.tail()

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from ..errors import UrlFileError
 from ..urls import HEADER, write_urls
-from .owner import Owner
+from .owner import Owner, described
 
 _MAX_RECORD = 65536
 
@@ -69,9 +69,8 @@ class UrlFile:
         owner = Owner.parse(record)
         if not record or (owner is not None and owner.is_dead()):
             return
-        who = f"process {owner.pid} on {owner.host}" if owner else "an unknown process"
         raise UrlFileError(
-            f"{self._path} belongs to the pool of {who}; stop that pool, name another file,"
+            f"{self._path} belongs to the pool of {described(owner)}; stop that pool, name another file,"
             f" or remove {self._lock} if the pool has ended"
         )
 

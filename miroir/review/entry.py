@@ -72,7 +72,7 @@ def entry_of(record: Mapping[str, Any], sha256: str, place: int = 0) -> Entry:
         reward=number(record.get("reward")),
         trial=count(record.get("trial")),
         attempt=count(record.get("attempt")),
-        agent=agent_name(record),
+        agent=_agent_name(record),
         ended_by=text(metadata.get("ended_by")),
         reason=reason_of(record, outcome),
         checks=len(checks),
@@ -105,7 +105,7 @@ def outcome_of(record: Mapping[str, Any]) -> str:
     return "success" if mapping(record.get("metadata")).get("success") is True else "failure"
 
 
-def agent_name(record: Mapping[str, Any]) -> str:
+def _agent_name(record: Mapping[str, Any]) -> str:
     """The model that played, else the agent's name."""
     agent = mapping(record.get("agent"))
     return text(agent.get("model")) or text(agent.get("name"))

@@ -61,7 +61,7 @@ def rollout_lines(entries: Sequence[Entry], screen: Screen, ids: int) -> list[st
         outcome = f"{MARKS[look(entry)]} {entry.outcome}{', harm' if entry.harm else ''}"
         reward = "-" if entry.reward is None else f"{entry.reward:.2f}"
         seconds = "-" if entry.seconds is None else f"{entry.seconds:.1f} s"
-        why = fit(reason_text(entry.reason), max(10, screen.width - 52 - ids)).rstrip()
+        why = fit(_reason_text(entry.reason), max(10, screen.width - 52 - ids)).rstrip()
         lines.append(
             f"{fit(line(entry.episode_id[:ids]), ids)}  {entry.trial:>5}  {screen.paint(fit(outcome, 14), look(entry))}"
             f"  {reward:>6}  {entry.steps:>5}  {seconds:>5}  {why}".rstrip()
@@ -74,7 +74,7 @@ def failure_lines(entries: Sequence[Entry], screen: Screen, ids: int) -> list[st
     groups: dict[str, list[Entry]] = {}
     for entry in entries:
         if entry.reason is not None:
-            groups.setdefault(reason_text(entry.reason), []).append(entry)
+            groups.setdefault(_reason_text(entry.reason), []).append(entry)
     if not groups:
         return ["No episode failed."]
     lines = []
@@ -94,7 +94,7 @@ def look(entry: Entry) -> str:
     return "harm" if entry.harm else entry.outcome
 
 
-def reason_text(reason: Reason | None) -> str:
+def _reason_text(reason: Reason | None) -> str:
     """A reason in one line; the strongest part."""
     if reason is None:
         return ""
@@ -103,5 +103,5 @@ def reason_text(reason: Reason | None) -> str:
 
 
 def _worst(entries: Sequence[Entry]) -> str:
-    found = Counter(reason_text(entry.reason) for entry in entries if entry.reason)
+    found = Counter(_reason_text(entry.reason) for entry in entries if entry.reason)
     return min(found, key=lambda name: (-found[name], name)) if found else ""

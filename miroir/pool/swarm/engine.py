@@ -116,7 +116,7 @@ class SwarmEngine(Engine):
         self._spec.check()
         self._docker.check()
         require_manager(self._docker)
-        sweep_services(self._docker)
+        _sweep_services(self._docker)
         labels = label_argv(
             pool=self.pool_id,
             owner=Owner.me().dump(),
@@ -212,7 +212,7 @@ class SwarmEngine(Engine):
             time.sleep(self._timing.ended_every_s)
 
 
-def sweep_services(docker: Docker) -> list[str]:
+def _sweep_services(docker: Docker) -> list[str]:
     """Remove the services whose owner is provably dead; their names."""
     dead = [service.name for service in services(docker) if service.owner and service.owner.is_dead()]
     if dead:

@@ -29,20 +29,20 @@ class Service:
         return Owner.parse(self.labels.get(OWNER, ""))
 
 
-def is_manager(docker: Docker) -> bool:
+def _is_manager(docker: Docker) -> bool:
     """Whether the daemon manages a Swarm."""
     return docker.ask("info", "--format", "{{.Swarm.ControlAvailable}}").strip() == "true"
 
 
 def require_manager(docker: Docker) -> None:
     """ContainerPoolError unless the daemon manages a Swarm."""
-    if not is_manager(docker):
+    if not _is_manager(docker):
         raise ContainerPoolError(_NO_MANAGER)
 
 
 def services(docker: Docker, pool: str | None = None) -> list[Service]:
     """The services of one pool, or of every pool; none where the daemon manages no Swarm."""
-    if not is_manager(docker):
+    if not _is_manager(docker):
         return []
     wanted = POOL if pool is None else f"{POOL}={pool}"
     names = docker.ask("service", "ls", "--filter", f"label={wanted}", "--format", "{{.Name}}").split()
