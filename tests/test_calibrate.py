@@ -326,6 +326,9 @@ def test_versions_of_a_task_are_refused_when_mixed_and_not_chosen() -> None:
     with pytest.raises(RecordError, match=message):
         tally([*old, *new, *other])
     assert tally([*new, *old, *other], versions=["latest"])["a"].task_hash == "new"
+    for row in old:
+        row["timings"] = {"started_at": "2026-01-02T00:59:00+02:00"}  # an hour later by the clock on the wall alone
+    assert tally([*new, *old, *other], versions=["latest"])["a"].task_hash == "new"
     chosen = tally([*old, *new, *other], versions=["old"])
     assert (chosen["a"].task_hash, chosen["b"].task_hash) == ("old", "hash of b")
     with pytest.raises(InvalidArgument, match="no record has the task_hash older; give --version latest or another"):

@@ -26,6 +26,7 @@ def odd_records() -> list[dict[str, Any]]:
             one = record("t")
             one[section] = {**one[section], name: value}
             found.append(one)
+    found.append(record("t", timings={"started_at": "0001-01-01T00:00:00+14:00"}))
     for number, one in enumerate(found):
         if "episode_id" not in one or isinstance(one["episode_id"], str):
             one["episode_id"] = f"{number}"

@@ -9,7 +9,7 @@ from typing import Any
 
 from ..errors import InvalidArgument, RecordError
 from ..records import required
-from ..records.schema import GRADE_KEYS
+from ..records.schema import GRADE_KEYS, started
 from .names import named
 
 LATEST = "latest"
@@ -35,26 +35,24 @@ class Tally:
     seconds: list[float] = field(default_factory=list)
     steps: list[float] = field(default_factory=list)
     tokens: list[float] = field(default_factory=list)
-    started: str = ""  # the last rollout; ISO-8601 in UTC, which sorts as text
+    started: str = ""  # the last rollout, as text that sorts by time
     agent: Agent = (None, None)  # of the graded rollouts
 
     def add(self, record: Mapping[str, Any]) -> None:
         """Count one record of this version."""
         metadata = record["metadata"]
-        timings = record.get("timings")
-        if (started := _part(timings, "started_at", str)) and started > self.started:
-            self.started = started
+        self.started = max(self.started, started(record))
         reward = record["reward"]
         if reward is None:
             self.void += 1
             self.harmed_void += metadata["harm"]
             self.void_by[str(metadata.get("ended_by"))] += 1
             return
-        self.agent = agent_of(record)
+        self.agent = _agent_of(record)
         self.rewards.append(float(reward))
         self.successes += metadata["success"]
         self.harmed += metadata["harm"]
-        usage = record.get("usage")
+        timings, usage = record.get("timings"), record.get("usage")
         if (seconds := _part(timings, "episode_s", float, int)) is not None:
             self.seconds.append(seconds)
         if (steps := _part(record.get("diagnostics"), "steps", int, float)) is not None:
@@ -81,7 +79,7 @@ def tally(
     agents: Counter[Agent] = Counter()
     others: Counter[Agent] = Counter()
     for record in records if checked else _checked(records):
-        who = agent_of(record)
+        who = _agent_of(record)
         if agent in (None, who[0]) and model in (None, who[1]):
             if record["reward"] is not None or None not in who:  # a rollout can be void before its agent is known
                 agents[who] += 1
@@ -172,7 +170,7 @@ def _refuse_mixed_versions(mixed: Mapping[str, Mapping[str, Tally]]) -> None:
         )
 
 
-def agent_of(record: Mapping[str, Any]) -> Agent:
+def _agent_of(record: Mapping[str, Any]) -> Agent:
     """Who played, by name and model, as far as the record says."""
     agent = record.get("agent")
     return _part(agent, "name", str), _part(agent, "model", str)

@@ -7,13 +7,13 @@ from typing import Any
 
 from ..errors import InvalidArgument, RecordError
 from ..notes import read_notes, record_sha256, verdicts
+from ..records.schema import started
 from ..records.shape import mapping
 from ..run.jobs import read_tasks
 from .exclusion import Exclusion
 from .formats import Format, Kind
 from .funnel import Dropped
 from .options import NO_SPLIT, TRAINING_SPLIT, Options
-from .selection import started
 
 
 class Gate:

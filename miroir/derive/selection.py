@@ -6,8 +6,7 @@ import hashlib
 import math
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from datetime import UTC, datetime
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from ..calibrate import named
 from ..errors import RecordError
@@ -16,7 +15,6 @@ from .spill import Span
 
 PICKS = ("first", "best", "shortest", "random")
 LATEST = "latest"
-
 
 Source = tuple[str | None, str | None]  # environment and model
 
@@ -89,17 +87,6 @@ class Versions:
             f"the records of task {named([task_id])} are of {len(versions)} versions: {counts}; choose with "
             "--version latest, --version HASH, or --tasks FILE"
         )
-
-
-def started(record: Mapping[str, Any]) -> str:
-    """When the record's episode began, as text in UTC that sorts by time; "" where it does not say."""
-    timings = record.get("timings")
-    text = timings.get("started_at") if isinstance(timings, Mapping) else None
-    try:
-        moment = datetime.fromisoformat(str(text))
-    except ValueError:
-        return ""
-    return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).astimezone(UTC).isoformat(timespec="microseconds")
 
 
 def current(candidates: Iterable[Candidate], versions: Mapping[str, str], funnel: Funnel) -> list[Candidate]:

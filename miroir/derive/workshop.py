@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Mapping
 from typing import Any
 
+from ..records.schema import started
 from ..records.shape import count, mapping, text
 from .conversation import Conversation, Unfit, conversation
 from .encoding import encoded
@@ -16,7 +17,7 @@ from .gate import Gate
 from .measure import Measured, Yardstick
 from .options import Options
 from .redaction import Redaction, holds_grader_text, refuse_canaries
-from .selection import Candidate, Shape, Versions, started
+from .selection import Candidate, Shape, Versions
 from .spill import Spill
 from .toolset import Toolset, Toolsets, read_tools
 

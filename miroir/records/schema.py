@@ -7,10 +7,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
 from typing import Any
 
 from ..errors import RecordError
 from ..wire import RECORD_SCHEMA
+from .shape import mapping, text
 
 Needs = list[tuple[str, str, bool, tuple[type, ...] | None]]  # dotted key, name, whether in metadata, and types
 
@@ -74,6 +76,16 @@ def metrics(record: Mapping[str, Any]) -> dict[str, float]:
         name: float(value) for name, value in named.items() if isinstance(value, int | float) and _is_finite(value)
     }
     return {"success": float(bool(metadata.get("success"))), "harm": float(bool(metadata.get("harm"))), **numbers}
+
+
+def started(record: Mapping[str, Any]) -> str:
+    """When the record's episode began, as text in UTC that sorts by time; "" where it does not say."""
+    try:
+        moment = datetime.fromisoformat(text(mapping(record.get("timings")).get("started_at")))
+        known = moment if moment.tzinfo else moment.replace(tzinfo=UTC)
+        return known.astimezone(UTC).isoformat(timespec="microseconds")
+    except (ValueError, OverflowError):
+        return ""
 
 
 def voided(record: dict[str, Any]) -> dict[str, Any]:
