@@ -68,6 +68,16 @@ def test_an_error_frame_is_an_env_error() -> None:
     assert ask(made) == {}
 
 
+def test_before_an_episode_none_is_named() -> None:
+    """What a reset refuses is said of the container alone."""
+    made, _ = dialogue({"type": "error", "data": {"code": "UNKNOWN_TASK", "message": "no"}})
+    made.episode_id, made.step = None, 0
+    with pytest.raises(EnvError) as caught:
+        ask(made)
+
+    assert str(caught.value) == "UNKNOWN_TASK: http://h:1: no"
+
+
 @pytest.mark.parametrize(
     ("reply", "kind", "text"),
     [

@@ -126,9 +126,10 @@ class Dialogue:
     def _env_error(self, data: dict[str, Any]) -> EnvError:
         errors = data.get("errors")
         details = f" ({wire.encode(errors)[:2000]})" if errors else ""
+        where = self._url if self.episode_id is None else self.where()
         return EnvError(
             str(data.get("code") or wire.SESSION_ERROR),
-            f"{self.where()}: {data.get('message') or 'no message'}{details}",
+            f"{where}: {data.get('message') or 'no message'}{details}",
             errors=errors if isinstance(errors, list) else None,
             url=self._url,
         )
