@@ -215,15 +215,21 @@ def test_a_list_that_fails_is_asked_for_again() -> None:
             client.reset()
 
 
+TASK = {"id": "a", "task_hash": "h", "instruction": "i"}
+
+
 @pytest.mark.parametrize(
     ("row", "says"),
     [
         ({"id": 1}, "TypeError: task 0 of split 'train' has no id, which must be text"),
         ({"id": "a", "task_hash": "h"}, "TypeError: task 0 of split 'train' has no instruction, which must be text"),
+        ({**TASK, "max_steps": "5"}, "TypeError: max_steps of task 0 of split 'train' must be a whole number above 0"),
+        ({**TASK, "max_steps": 0}, "TypeError: max_steps of task 0 of split 'train' must be a whole number above 0"),
+        ({**TASK, "tools": "say"}, "TypeError: tools of task 0 of split 'train' must be a list of names"),
     ],
 )
 def test_an_incomplete_task_is_named(row: dict, says: str) -> None:
-    """A task without what every task needs is the author's error, told by its number."""
+    """A task without what every task needs, or of another form, is the author's error, told by its number."""
 
     class Bad(Puppet):
         def tasks(self, split: str) -> list:
@@ -232,6 +238,30 @@ def test_an_incomplete_task_is_named(row: dict, says: str) -> None:
     with running(Bad) as url:
         status, said = post(f"{url}/puppet/tasks", {"split": "train"})
         assert (status, said["detail"]) == (500, f"listing the environment's tasks train failed: {says}")
+
+
+def test_a_task_may_leave_a_limit_out_by_null() -> None:
+    """Null is no number of steps, and narrows no tools."""
+
+    class Free(Puppet):
+        def tasks(self, split: str) -> list:
+            return [{**TASK, "max_steps": None, "tools": None}]
+
+    with running(Free) as url, leased(url) as client:
+        client.reset("a")
+        assert client.call("say", text="a")["data"]["observation"]["result"]["data"] == "a"
+
+
+@pytest.mark.parametrize("schema", [{"required": "text"}, {"properties": ["text"]}, []])
+def test_a_tool_whose_schema_is_none_is_named(schema: object) -> None:
+    """It is the author's error where the tools are listed, and not each caller's."""
+
+    class Bad(Puppet):
+        def tools(self, surface: str) -> list:
+            return [{"name": "say", "description": "", "inputSchema": schema}]
+
+    with running(Bad) as url:
+        assert "failed: TypeError: a tool needs a name and an inputSchema" in rpc(url, "tools/list")["error"]["message"]
 
 
 def rpc(url: str, method: str, query: str = "", **more: object) -> dict:

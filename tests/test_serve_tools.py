@@ -24,6 +24,7 @@ def box(schema: dict) -> Toolbox:
         ({"type": "object", "properties": {}}, {"k": 1}, "add has no k; it takes nothing"),
         ({"type": "object"}, {"k": 1}, None),
         ({}, {"k": 1}, None),
+        ({"properties": None, "required": None}, {"k": 1}, None),
         ({**NUMBER, "additionalProperties": {"type": "string"}}, {"n": 1, "k": "x"}, None),
         ({**NUMBER, "additionalProperties": False}, {"n": 1, "k": "x"}, "add has no k; it takes n, m"),
         ({**NUMBER, "patternProperties": {"^k": {}}}, {"n": 1, "k": 1}, None),

@@ -34,6 +34,11 @@ def tasks(split: str, returned: Sequence[Task]) -> list[Task]:
         for key in ("id", "task_hash", "instruction"):
             if not isinstance(row.get(key), str):
                 raise TypeError(f"task {number} of split {split!r} has no {key}, which must be text")
+        most, shown = row.get("max_steps"), row.get("tools")
+        if most is not None and not (isinstance(most, int) and most > 0):
+            raise TypeError(f"max_steps of task {number} of split {split!r} must be a whole number above 0")
+        if shown is not None and not (isinstance(shown, list | tuple) and all(isinstance(name, str) for name in shown)):
+            raise TypeError(f"tools of task {number} of split {split!r} must be a list of names")
         listed.append(_copy({**TASK_DEFAULTS, "split": split, **row}))
     return listed
 
@@ -41,9 +46,16 @@ def tasks(split: str, returned: Sequence[Task]) -> list[Task]:
 def toolbox(returned: Sequence[Any]) -> Toolbox:
     """The tools of a surface."""
     for tool in returned:
-        if not isinstance(tool.get("name"), str) or not isinstance(tool.get("inputSchema"), dict):
+        if not isinstance(tool.get("name"), str) or not _is_schema(tool.get("inputSchema")):
             raise TypeError(f"a tool needs a name and an inputSchema: {tool!r}")
     return Toolbox(_copy([{"description": "", **tool} for tool in returned]))
+
+
+def _is_schema(found: object) -> bool:
+    """Whether it is a JSON schema of arguments, as far as calls are checked by it."""
+    if not isinstance(found, dict):
+        return False
+    return isinstance(found.get("required") or [], list | tuple) and isinstance(found.get("properties") or {}, dict)
 
 
 def first_observation(returned: Mapping[str, Any]) -> dict[str, Any]:

@@ -96,8 +96,9 @@ class Session:
         self._begun()
         content, own = await self._build(task, asked)
         toolbox = own or toolbox
-        if "tools" in task:
-            toolbox = toolbox.narrowed(task["tools"])
+        narrowed = task.get("tools")
+        if narrowed is not None:
+            toolbox = toolbox.narrowed(narrowed)
         self._episode = Episode(task, asked.episode_id, asked.max_seconds, toolbox, time.monotonic())
         reply = frames.observation(content, None, False)
         if own is not None:

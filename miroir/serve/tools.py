@@ -47,7 +47,7 @@ class Toolbox:
         if tool is None:
             return Fault("tool_not_found", f"Unknown tool: {name!r}; the tools are {', '.join(self._tools)}")
         schema = tool["inputSchema"]
-        missing = [key for key in schema.get("required", ()) if key not in arguments]
+        missing = [key for key in schema.get("required") or () if key not in arguments]
         if missing:
             return Fault("invalid_args", f"{name} misses {', '.join(missing)}")
         known = schema.get("properties")
