@@ -75,10 +75,10 @@ def test_a_slow_step_holds_up_no_other_session() -> None:
     with running(Puppet, max_sessions=2) as url, leased(url) as slow, leased(url) as quick:
         slow.reset()
         quick.reset()
-        slow.socket.send(json.dumps({"type": "step", "data": {"tool_name": "sleep", "arguments": {"seconds": 1}}}))
+        slow.socket.send(json.dumps({"type": "step", "data": {"tool_name": "sleep", "arguments": {"seconds": 2}}}))
         begun = time.monotonic()
         quick.call("say", text="a")
-        assert time.monotonic() - begun < 0.9
+        assert time.monotonic() - begun < 1.5
         assert slow.receive()["type"] == "observation"
 
 
@@ -298,8 +298,8 @@ def test_tells_a_holder_of_others_that_wait(url: str) -> None:
         assert holder.ask("state")["data"]["wanted_s"] is None
         requests.get(f"{url}/health", headers={"Miroir-Waiting": "yours"}, timeout=10)
         assert 0 <= holder.ask("state")["data"]["wanted_s"] < 5
-        time.sleep(0.3)
-        assert holder.ask("state")["data"]["wanted_s"] >= 0.3
+        time.sleep(1.0)
+        assert holder.ask("state")["data"]["wanted_s"] >= 1.0
         with leased(url, Miroir_Waiting="theirs") as other:
             other.receive()
-        assert holder.ask("state")["data"]["wanted_s"] < 0.3
+        assert holder.ask("state")["data"]["wanted_s"] < 0.9

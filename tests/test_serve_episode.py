@@ -162,12 +162,12 @@ def test_a_failing_grader_voids_the_episode(client: Client, how: str, ended_by: 
 def test_an_episode_ends_at_its_deadline(client: Client) -> None:
     """Without any frame the episode is graded when its time is up; a step after it is EPISODE_OVER."""
     client.reset(max_seconds=0.2)
-    time.sleep(0.4)
+    time.sleep(1.0)
     assert client.ask("state")["data"]["ended_by"] == "deadline"
     assert "deadline" in error(client.call("say", text="late"), "EPISODE_OVER")["message"]
     record = client.record()
     assert (record["reward"], record["metadata"]["void_reason"]) == (0.5, None)
-    assert record["timings"]["episode_s"] < 0.4
+    assert record["timings"]["episode_s"] < 0.9
 
 
 def test_a_call_at_the_deadline_is_waited_for(client: Client) -> None:
