@@ -115,15 +115,26 @@ def test_secrets_are_redacted_everywhere(tmp_path: Path) -> None:
     assert report.manifest()["redacted"] == 5
 
 
-def test_secrets_are_redacted_in_the_names_of_arguments(tmp_path: Path) -> None:
-    """A secret may be a key of an object that a call was given."""
+def test_secrets_are_redacted_in_the_keys_of_arguments(tmp_path: Path) -> None:
+    """A secret may be a key of an object that a call was given; what a tool calls its arguments is none."""
     messages = [{"role": "user", "content": "Look."}, *answered(called(("look", {"where": {"sk-abc": 1}})))]
     tools = [{"type": "function", "function": {"name": "look", "description": "", "parameters": {"type": "object"}}}]
 
-    report, (row,) = derived(tmp_path, [record(messages=messages, tools=tools)], redact=(r"sk-\w+",))
+    report, (row,) = derived(tmp_path, [record(messages=messages, tools=tools)], redact=(r"sk-\w+", "wher."))
 
     assert row["messages"][1]["tool_calls"][0]["function"]["arguments"] == {"where": {"[redacted]": 1}}
     assert report.manifest()["redacted"] == 1
+
+
+def test_the_keys_of_a_record_are_not_redacted(tmp_path: Path) -> None:
+    """Without them no tool could read it back."""
+    made = record()
+    made["metadata"]["checks"] = [{"name": "paid", "passed": True, "detail": "by passphrase"}]
+
+    _, (row,) = derived(tmp_path, [made], "atif", redact=(r"pass\w+",))
+
+    checks = row["extra"]["miroir"]["metadata"]["checks"]
+    assert checks == [{"name": "paid", "passed": True, "detail": "by [redacted]"}]
 
 
 @pytest.mark.parametrize(

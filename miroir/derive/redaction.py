@@ -27,10 +27,13 @@ class Redaction(Patterns):
                 if key in message:
                     message[key] = self.text(message[key])
             for call in message.get("tool_calls", ()):
-                call["function"]["arguments"] = self._value(call["function"]["arguments"])
+                function = call["function"]
+                function["arguments"] = {
+                    name: self._value(value, keys=True) for name, value in function["arguments"].items()
+                }
 
     def facts(self, record: Mapping[str, Any]) -> Mapping[str, Any]:
-        """The record with all redacted that a conversation is not made of, but for what names it."""
+        """The record, redacted but for what its conversation is made of, what names it, and its keys."""
         if not self:
             return record
         return {key: value if key in _SPOKEN else self._fact(key, value) for key, value in record.items()}
@@ -40,12 +43,13 @@ class Redaction(Patterns):
             return {name: self._fact(name, item) for name, item in value.items()}
         return value if key in _NAMES else self._value(value)
 
-    def _value(self, value: Any) -> Any:
+    def _value(self, value: Any, *, keys: bool = False) -> Any:
+        """A JSON value, redacted; with `keys` those of its objects too."""
         if isinstance(value, str):
             return self.text(value)
         if isinstance(value, Mapping):
-            return {self.text(key): self._value(item) for key, item in value.items()}
-        return [self._value(item) for item in value] if isinstance(value, list) else value
+            return {self.text(key) if keys else key: self._value(item, keys=keys) for key, item in value.items()}
+        return [self._value(item, keys=keys) for item in value] if isinstance(value, list) else value
 
 
 def refuse_canaries(canaries: Sequence[str], record: Mapping[str, Any], spoken: Conversation) -> None:
