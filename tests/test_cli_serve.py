@@ -18,9 +18,9 @@ HERE = Path(__file__).parent
 PUPPET = "puppet:Puppet"
 
 
-@pytest.mark.parametrize(("number", "code"), [(signal.SIGTERM, 0), (signal.SIGINT, 130)])
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGTERM, 0), (signal.SIGHUP, 0), (signal.SIGINT, 130)])
 def test_ends_on_a_signal(number: int, code: int, tmp_path: Path) -> None:
-    """It prints its URL and nothing else, writes its port, and ends with 0 on SIGTERM and 130 on SIGINT."""
+    """It prints its URL and nothing else, writes its port, and ends with 0 on SIGTERM and SIGHUP, 130 on SIGINT."""
     port_file = tmp_path / "port"
     with served(PUPPET, "--port-file", str(port_file)) as (process, url):
         assert url == f"http://127.0.0.1:{port_file.read_text().strip()}"
@@ -31,6 +31,14 @@ def test_ends_on_a_signal(number: int, code: int, tmp_path: Path) -> None:
         out, err = process.communicate(timeout=10)
         assert (process.returncode, out) == (code, "")
         assert err == ("interrupted\n" if code else "")
+
+
+def test_a_hang_up_is_not_heard_under_nohup() -> None:
+    """Where SIGHUP was ignored at its start it still is, and the server lives."""
+    with served(PUPPET, preexec_fn=lambda: signal.signal(signal.SIGHUP, signal.SIG_IGN)) as (process, url):
+        process.send_signal(signal.SIGHUP)
+        time.sleep(0.3)
+        assert health(url)["status"] == "healthy"
 
 
 def test_ends_while_a_step_runs() -> None:

@@ -21,6 +21,7 @@ class Scripted(Container):
         self.end = end
         self.looks = looks
         self.stopped = 0
+        self.tended = 0
 
     def url(self) -> str | None:
         return "http://scripted"
@@ -33,7 +34,7 @@ class Scripted(Container):
         return ("its last line",)
 
     def tend(self) -> None:
-        """Nothing grows."""
+        self.tended += 1
 
     def stop(self, patient: Callable[[], bool]) -> None:
         self.stopped += 1
@@ -147,6 +148,14 @@ def test_a_container_that_turns_well_again_is_kept(play: Callable[..., Play], mo
     slot = play(Scripted(None))
     assert slot.events(2)[1] == "env-0 down: was unhealthy 3 times in a row (told so); starts again in 0.01 s"
     assert next(seen, None) is None
+
+
+def test_a_container_that_starts_is_looked_after(play: Callable[..., Play], monkeypatch: pytest.MonkeyPatch) -> None:
+    """One that prints without end before it is ready must not fill the disk."""
+    monkeypatch.setattr("miroir.pool.slot.read_status", lambda url, timeout_s: Status(url, False, "not yet"))
+    container = Scripted("ended with exit code 3", looks=5)
+    assert play(container).events(1) == ["env-0 failed: ended with exit code 3 before it was ready"]
+    assert container.tended == 5
 
 
 def test_containers_start_so_many_at_a_time(play: Callable[..., Play]) -> None:

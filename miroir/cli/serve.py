@@ -36,7 +36,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def command(args: argparse.Namespace) -> int:
-    """Serve until SIGTERM (0) or SIGINT (130)."""
+    """Serve until SIGTERM or SIGHUP (0), or SIGINT (130)."""
     with _ending_with_parent(args.death_fd):  # first of all: an environment's import may hang
         return _serve(args)
 

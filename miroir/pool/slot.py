@@ -49,7 +49,7 @@ class Container(ABC):
 
     @abstractmethod
     def tend(self) -> None:
-        """Look after it, every few seconds."""
+        """Look after it, whenever its health is about to be asked for."""
 
     @abstractmethod
     def stop(self, patient: Callable[[], bool]) -> None:
@@ -130,6 +130,7 @@ class Slot:
             ended = container.ended()
             if ended:
                 return f"{ended} before it was ready"
+            container.tend()
             url = container.url()
             status = read_status(url, timeout_s=timing.health_s) if url else None
             if status and status.healthy and not container.ended():

@@ -91,11 +91,12 @@ class Engine(uvicorn.Server):
 
     @contextlib.contextmanager
     def capture_signals(self) -> Iterator[None]:
-        """Stop on SIGTERM and SIGINT, where signals arrive: in the main thread."""
+        """Stop on SIGTERM, SIGINT and a terminal's SIGHUP, where signals arrive: in the main thread."""
         if threading.current_thread() is not threading.main_thread():
             yield
             return
-        before = {number: signal.signal(number, self._caught) for number in (signal.SIGTERM, signal.SIGINT)}
+        hang_up = [] if signal.getsignal(signal.SIGHUP) == signal.SIG_IGN else [signal.SIGHUP]  # nohup means it
+        before = {number: signal.signal(number, self._caught) for number in (signal.SIGTERM, signal.SIGINT, *hang_up)}
         try:
             yield
         finally:
