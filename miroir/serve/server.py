@@ -44,7 +44,7 @@ def serve(
     allow_code: bool = False,
     on_ready: Callable[[str], None] = lambda _: None,
 ) -> None:
-    """Serve until SIGTERM or SIGHUP, or SIGINT, which is raised as KeyboardInterrupt; port 0 is one of the kernel's choice.
+    """Serve until SIGTERM, SIGHUP or SIGINT, which is raised as KeyboardInterrupt; for port 0 the kernel chooses one.
 
     `on_ready` is called with the base URL once the server accepts. InvalidArgument when the port cannot be had.
     """
