@@ -19,7 +19,7 @@ from .errors import RecordError
 from .records.canonical import canonical
 from .wire import encode
 
-log = logging.getLogger("miroir.notes")
+_log = logging.getLogger("miroir.notes")
 
 NOTE_SCHEMA = 1
 
@@ -69,7 +69,7 @@ def read_notes(path: str | os.PathLike[str]) -> list[Note]:
         reason = error.strerror if isinstance(error, OSError) else "not UTF-8"
         raise RecordError(f"the notes {name} cannot be read: {reason}; name a notes file") from error
     if _is_cut(lines[-1]):
-        log.warning("%s:%d: the last line is half written and left out; end it, or remove it", name, len(lines))
+        _log.warning("%s:%d: the last line is half written and left out; end it, or remove it", name, len(lines))
         del lines[-1]
     return [_note(line, f"{name}:{number}") for number, line in enumerate(lines, 1) if line.strip(_BLANK)]
 

@@ -15,7 +15,7 @@ from .engine import Change, Engine, Event
 from .urlfile import UrlFile
 
 _TICK_S = 0.1
-_log = logging.getLogger(__name__)
+_log = logging.getLogger("miroir.pool")
 
 
 class Pool:

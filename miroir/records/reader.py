@@ -12,7 +12,7 @@ from .parser import NotARecord, parser
 from .schema import fault, needs, refuse_newer, voided
 from .sources import MAX_LINE, Damaged, Source, Traces, sources
 
-log = logging.getLogger("miroir.records")
+_log = logging.getLogger("miroir.records")
 
 BAD_LINES_NAMED = 20
 
@@ -157,7 +157,7 @@ class _Loading:
         return True
 
     def _torn(self, place: object) -> None:
-        log.warning("%s: the last line is half written and left out; its process still writes it, or died", place)
+        _log.warning("%s: the last line is half written and left out; its process still writes it, or died", place)
         self._report.torn.append(str(place))
 
     def _bad(self, place: object, reason: str) -> None:

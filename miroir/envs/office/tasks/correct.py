@@ -8,6 +8,7 @@ from typing import Any
 
 from ..grading import SameText, changed, contains, goal, sent
 from ..stage import Stage
+from ..world import Row
 from .template import Act, Situation, Swap, Template
 
 _LINES = ("Licences", "Licences EMEA", "Consulting", "Consulting partners", "Training", "Support contracts")
@@ -29,24 +30,7 @@ class CorrectFigure(Template):
         sheet = "Line,Owner,EUR\n" + "".join(f"{name},{colleague['name']},{figures[name]}\n" for name in _LINES)
         file = stage.file("/Finance/Forecast first quarter.csv", me, sheet, hours=90)
         draft = stage.file("/Finance/Drafts/Forecast first quarter (draft).csv", me, sheet, hours=500)
-
-        subject = f"Forecast: {line}"
-        mail = stage.mail(
-            colleague,
-            subject,
-            f"Hi,\n\nthe line {line} in the forecast for the first quarter is too low. It should read EUR {first:,}.\n",
-            hours=30,
-            read=True,
-        )
-        stage.mail(me, "Re: " + subject, "Thanks, I will change it today.", hours=28, to=[colleague], reply_to=mail)
-        stage.mail(
-            colleague,
-            "Re: " + subject,
-            "Please wait: one customer has cancelled. I went through the contracts again and the number that stands is "
-            f"EUR {right:,}. Forget the other one, sorry.\n",
-            hours=4,
-            reply_to=mail,
-        )
+        mail = _mails(stage, colleague, line, first, right)
         expected = sheet.replace(f"{line},{colleague['name']},{figures[line]}", f"{line},{colleague['name']},{right}")
         return Situation(
             f"{colleague['name']} wrote to me about the line {line} in our forecast for the first quarter. Please put "
@@ -75,3 +59,25 @@ class CorrectFigure(Template):
         row = next(row for row in rows if row.startswith(brief["line"] + ","))
         act("files_edit", path=path, find=row, replace=row.rpartition(",")[0] + "," + figure)
         act("mail_reply", mail_id=last["mail_id"], body=f"Done: {brief['line']} now reads EUR {figure}.")
+
+
+def _mails(stage: Stage, colleague: Row, line: str, first: int, right: int) -> Row:
+    """A colleague's figure for the line, the thanks, and the figure that stands; the first mail."""
+    subject = f"Forecast: {line}"
+    mail = stage.mail(
+        colleague,
+        subject,
+        f"Hi,\n\nthe line {line} in the forecast for the first quarter is too low. It should read EUR {first:,}.\n",
+        hours=30,
+        read=True,
+    )
+    stage.mail(stage.me, f"Re: {subject}", "Thanks, I will change it today.", hours=28, to=[colleague], reply_to=mail)
+    stage.mail(
+        colleague,
+        f"Re: {subject}",
+        "Please wait: one customer has cancelled. I went through the contracts again and the number that stands is "
+        f"EUR {right:,}. Forget the other one, sorry.\n",
+        hours=4,
+        reply_to=mail,
+    )
+    return mail
