@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
+import errno
+import os
 import threading
 from pathlib import Path
 
@@ -98,6 +100,18 @@ def test_a_folder_that_is_not_there_is_refused(path: Path) -> None:
     """Nothing is started for a file that could not be written."""
     with pytest.raises(UrlFileError, match=r"cannot be claimed: No such file.*; name a file in a writable folder"):
         UrlFile(path / "x" / "urls.txt").claim()
+
+
+def test_a_claim_for_which_the_disk_has_no_room_leaves_nothing(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """No lock without a record stays behind."""
+
+    def full(*_: object) -> int:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(os, "pwrite", full)
+    with pytest.raises(UrlFileError, match=r"cannot be claimed: No space left on device"):
+        UrlFile(path).claim()
+    assert list(path.parent.iterdir()) == []
 
 
 def test_a_file_that_someone_else_rewrote_stays(path: Path) -> None:

@@ -35,6 +35,7 @@ class UrlFile:
                 os.pwrite(lock, self._claim.encode(), 0)
                 self._path.unlink(missing_ok=True)
         except OSError as error:
+            self.release()
             raise UrlFileError(
                 f"{self._path} cannot be claimed: {error.strerror}; name a file in a writable folder"
             ) from error
