@@ -18,6 +18,7 @@ from processes import alive, descriptors, until
 
 from miroir.errors import ContainerPoolError, InvalidArgument, UrlFileError
 from miroir.pool import Change, Engine, Event, Pool, ProcessEngine, Timing
+from miroir.pool.process import ending
 from miroir.urls import read_urls
 
 SERVE = (sys.executable, str(Path(__file__).with_name("poolserver.py")))
@@ -473,3 +474,11 @@ def test_a_forked_child_cannot_stop_its_parents_pool(tmp_path: Path) -> None:
         assert pipes
         assert read_urls(path) == pool.urls
         assert len(pids(pool.urls)) == 1
+
+
+@pytest.mark.parametrize(
+    ("code", "said"), [(3, "ended with exit code 3"), (-9, "was killed by SIGKILL"), (-40, "was killed by signal 40")]
+)
+def test_how_a_server_ended_is_said(code: int, said: str) -> None:
+    """By its exit code or the signal that killed it; real-time signals have no name."""
+    assert ending(code) == said

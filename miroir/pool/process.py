@@ -117,7 +117,12 @@ class ProcessEngine(Supervisor):
 
 def ending(code: int) -> str:
     """How a process ended, in words; `code` is as subprocess has it, the negative number of a signal that killed it."""
-    return f"ended with exit code {code}" if code >= 0 else f"was killed by {signal.Signals(-code).name}"
+    if code >= 0:
+        return f"ended with exit code {code}"
+    try:
+        return f"was killed by {signal.Signals(-code).name}"
+    except ValueError:  # a real-time signal, which has no name
+        return f"was killed by signal {-code}"
 
 
 class _Server(Container):

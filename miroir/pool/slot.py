@@ -16,7 +16,7 @@ from .recycling import Recycling
 from .restarts import BUDGET, BUDGET_S, Restarts
 from .status import Status, read_status
 
-_log = logging.getLogger(__name__)
+_log = logging.getLogger("miroir.pool")
 
 
 @dataclass(frozen=True)
