@@ -240,14 +240,17 @@ def test_an_incomplete_task_is_named(row: dict, says: str) -> None:
         assert (status, said["detail"]) == (500, f"listing the environment's tasks train failed: {says}")
 
 
-def test_a_task_may_leave_a_limit_out_by_null() -> None:
-    """Null is no number of steps, and narrows no tools."""
+def test_null_is_as_good_as_left_out() -> None:
+    """A listed task has the default in its place; a key of the author's own keeps its null."""
 
     class Free(Puppet):
         def tasks(self, split: str) -> list:
-            return [{**TASK, "max_steps": None, "tools": None}]
+            return [{**TASK, **dict.fromkeys(["persona", "coworkers", "max_steps", "split", "tags", "tools", "own"])}]
 
     with running(Free) as url, leased(url) as client:
+        [task] = post(f"{url}/puppet/tasks", {"split": "train"})[1]["tasks"]
+        assert (task.keys(), task["max_steps"], task["split"]) == ({*TASK_KEYS, "own"}, 50, "train")
+        assert (task["own"], None in {**task, "own": 0}.values()) == (None, False)
         client.reset("a")
         assert client.call("say", text="a")["data"]["observation"]["result"]["data"] == "a"
 

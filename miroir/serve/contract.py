@@ -20,6 +20,7 @@ TASK_DEFAULTS: Mapping[str, Any] = {
     "max_steps": 50,
     "tags": [],
 }
+_OPTIONAL = frozenset({*TASK_DEFAULTS, "split", "tools"})
 
 
 def splits(returned: Mapping[str, str]) -> dict[str, str]:
@@ -28,18 +29,20 @@ def splits(returned: Mapping[str, str]) -> dict[str, str]:
 
 
 def tasks(split: str, returned: Sequence[Task]) -> list[Task]:
-    """The tasks of a split, with what they left out."""
+    """The tasks of a split, with what they left out, or left null."""
     listed: list[Task] = []
     for number, row in enumerate(returned):
         for key in ("id", "task_hash", "instruction"):
             if not isinstance(row.get(key), str):
                 raise TypeError(f"task {number} of split {split!r} has no {key}, which must be text")
-        most, shown = row.get("max_steps"), row.get("tools")
-        if most is not None and not (isinstance(most, int) and most > 0):
+        given = {key: value for key, value in row.items() if value is not None or key not in _OPTIONAL}
+        task = {**TASK_DEFAULTS, "split": split, **given}
+        most, tools = task["max_steps"], task.get("tools", [])
+        if not (isinstance(most, int) and most > 0):
             raise TypeError(f"max_steps of task {number} of split {split!r} must be a whole number above 0")
-        if shown is not None and not (isinstance(shown, list | tuple) and all(isinstance(name, str) for name in shown)):
+        if not (isinstance(tools, list | tuple) and all(isinstance(name, str) for name in tools)):
             raise TypeError(f"tools of task {number} of split {split!r} must be a list of names")
-        listed.append(_copy({**TASK_DEFAULTS, "split": split, **row}))
+        listed.append(_copy(task))
     return listed
 
 

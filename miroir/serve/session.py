@@ -96,9 +96,8 @@ class Session:
         self._begun()
         content, own = await self._build(task, asked)
         toolbox = own or toolbox
-        narrowed = task.get("tools")
-        if narrowed is not None:
-            toolbox = toolbox.narrowed(narrowed)
+        if "tools" in task:
+            toolbox = toolbox.narrowed(task["tools"])
         self._episode = Episode(task, asked.episode_id, asked.max_seconds, toolbox, time.monotonic())
         reply = frames.observation(content, None, False)
         if own is not None:
