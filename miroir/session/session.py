@@ -43,7 +43,7 @@ class Session:
         self._lease = lease
         self._deadlines: Deadlines = lease.giver.deadlines
         self._dialogue = Dialogue(lease.transport)
-        self._closing = threading.Lock()  # guards _closed
+        self._closing = threading.RLock()  # held while it is closed, which a signal's handler may ask for again
         self._closed = False
         self._dirty = False  # a world is or was in use, and may not be over
         self.env: Mapping[str, str] | None = None  # its name and version, where they are known to the user
@@ -338,15 +338,15 @@ class Session:
         with self._closing:
             if self._closed:
                 return
-            self._closed = True
-        try:
-            if self._keepalive is not None:
-                self._keepalive.stop()
-            idle, sound = self._dialogue.close()
-            over = self.done or not self._dirty
-            self._lease.release(reusable=idle and sound and over, free=idle and sound, fault=fault)
-        finally:
-            self._lease.forget()  # where an interrupt came between
+            try:
+                self._closed = True
+                if self._keepalive is not None:
+                    self._keepalive.stop()
+                idle, sound = self._dialogue.close()
+                over = self.done or not self._dirty
+                self._lease.release(reusable=idle and sound and over, free=idle and sound, fault=fault)
+            finally:
+                self._lease.forget()  # where an interrupt came between
 
     def __enter__(self) -> Self:
         return self
