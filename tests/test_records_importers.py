@@ -250,6 +250,25 @@ def test_an_unknown_kind_is_refused_at_once(kind: str) -> None:
         convert(kind, "x.json")
 
 
+@pytest.mark.parametrize(
+    ("kind", "text"),
+    [
+        ("tau-bench", '[{"task_id": 1, "trial": 0, "reward": 1, "info": {"task": {}}, "traj": ["hello"]}]'),
+        (
+            "verifiers",
+            '{"id": "e", "task": {"data": {}}, "traces": '
+            '[{"agent": {}, "rewards": {"a": {"score": 1}}, "nodes": [], "timing": {"start": 1e300}}]}\n',
+        ),
+    ],
+)
+def test_values_that_cannot_be_what_they_stand_for_are_refused(kind: str, text: str, tmp_path: Path) -> None:
+    """A message that is no object, a time that no calendar has: one line all the same."""
+    path = tmp_path / "traces.jsonl"
+    path.write_text(text)
+    with pytest.raises(RecordError, match=rf"traces\.jsonl does not hold what {kind} writes \(\w+: .*\); name its"):
+        list(convert(kind, path))
+
+
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_file_of_another_tool_is_refused(kind: str, tmp_path: Path) -> None:
     """One line that names the file and the kind."""

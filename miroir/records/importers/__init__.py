@@ -7,7 +7,7 @@ import os
 from collections.abc import Iterator
 from typing import Any
 
-from ...errors import InvalidArgument, RecordError
+from ...errors import InvalidArgument, MiroirError, RecordError
 
 # Each kind's module here, whose `records(path)` yields records, and how its files' names end in a folder.
 _MODULES = {"verifiers": "verifiers_runs", "tau-bench": "tau_bench", "tau2": "tau2", "inspect": "inspect_logs"}
@@ -41,7 +41,9 @@ def _converted(name: str, arguments: list[str]) -> Iterator[dict[str, Any]]:
     records = importlib.import_module(f".{_MODULES[name]}", __package__).records
     try:
         yield from records(*arguments)
-    except (AttributeError, IndexError, KeyError, TypeError) as error:
+    except MiroirError:
+        raise
+    except (AttributeError, IndexError, KeyError, TypeError, ValueError, OverflowError) as error:
         fault = f"{type(error).__name__}: {error}"
         raise RecordError(
             f"{arguments[0]} does not hold what {name} writes ({fault}); name its results file"
