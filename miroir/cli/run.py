@@ -49,7 +49,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     how.add_argument("--max-seconds", type=int, metavar="S", help="the time limit of an episode")
     how.add_argument("--retries", type=int, default=2, metavar="N", help="how often a void episode is run again (2)")
     how.add_argument("--token-env", metavar="NAME", help="the environment variable that holds the fleet's token")
-    how.add_argument("--wait", type=float, default=10.0, metavar="S", help="give up when nothing is alive for so long")
+    how.add_argument(
+        "--wait", type=float, default=10.0, metavar="S", help="seconds to wait for a first container that answers (10)"
+    )
     how.add_argument("--json", action="store_true", help="JSON instead of the table")
     who = parser.add_argument_group("who plays")
     who.add_argument("--agent", metavar="SPEC", help="module:function, or module:function?option=value&seed=7")

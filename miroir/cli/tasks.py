@@ -14,7 +14,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--split", default="train", metavar="S", help="the split (default: train)")
     parser.add_argument("--token-env", metavar="NAME", help="the environment variable that holds the fleet's token")
     parser.add_argument(
-        "--wait", type=float, default=10.0, metavar="S", help="give up when nothing is alive for so long"
+        "--wait", type=float, default=10.0, metavar="S", help="seconds to wait for a first container that answers (10)"
     )
     parser.add_argument("--json", action="store_true", help="one task a line, whole, as `miroir run --tasks` reads it")
 
