@@ -86,7 +86,7 @@ def clopper_pearson(n: int, c: float, level: float = LEVEL) -> Interval:
     `c` may be a fraction, where n is a number of observations that others are worth.
     """
     _check_counts(n, c, 1)
-    tail = (1 - level) / 2
+    tail = _tail(level)
     low = 0.0 if c == 0 else beta_quantile(tail, c, n - c + 1)
     high = 1.0 if c == n else beta_quantile(1 - tail, c + 1, n - c)
     return low, high
@@ -98,7 +98,7 @@ def credible(n: int, c: int, level: float = LEVEL) -> Interval:
     Source: Bayes 1763; Bowyer et al. 2025 (arXiv 2503.01747) recommend it for evaluations of few questions.
     """
     _check_counts(n, c, 1)
-    tail = (1 - level) / 2
+    tail = _tail(level)
     return beta_quantile(tail, c + 1, n - c + 1), beta_quantile(1 - tail, c + 1, n - c + 1)
 
 
@@ -118,7 +118,7 @@ def clustered(clusters: Iterable[Sequence[float]], level: float = LEVEL) -> Esti
         return Estimate(mean, None, None, None)
     squares = math.fsum(math.fsum(value - mean for value in group) ** 2 for group in groups)
     error = math.sqrt(len(groups) / (len(groups) - 1) * squares) / count
-    half = t_quantile((1 + level) / 2, len(groups) - 1) * error
+    half = t_quantile(1 - _tail(level), len(groups) - 1) * error
     return Estimate(mean, error, mean - half, mean + half)
 
 
@@ -158,7 +158,7 @@ def bootstrap(values: Sequence[float], *, seed: int = 0, level: float = LEVEL) -
     generator = random.Random(seed)
     draws = max(LEAST_DRAWS, 200_000 // len(values))
     means = sorted(fmean(generator.choices(values, k=len(values))) for _ in range(draws))
-    cut = round((1 - level) / 2 * draws)
+    cut = round(_tail(level) * draws)
     return means[cut], means[draws - 1 - cut]
 
 
@@ -208,6 +208,8 @@ def sample_size(
     `between` is the variance over tasks of the difference of means, `within` the two sides' mean variances of the
     rollouts of a task, `k` the rollouts of each side. Source: Miller 2024 (arXiv 2411.00640), section 5.
     """
+    if not difference:
+        raise InvalidArgument("no number of tasks shows a difference of 0; give another")
     return math.ceil(_power_factor(between, within, k, power) / difference**2)
 
 
@@ -215,12 +217,17 @@ def detectable(
     tasks: int, *, between: float, within: tuple[float, float] = (0.0, 0.0), k: int = 1, power: float = 0.8
 ) -> float:
     """The smallest paired difference of means that so many tasks show; `sample_size` solved for the difference."""
+    if tasks < 1:
+        raise InvalidArgument(f"{tasks} tasks show nothing; give at least 1")
     return math.sqrt(_power_factor(between, within, k, power) / tasks)
 
 
 def runs_to_see(rate: float, level: float = LEVEL) -> int:
     """How many rollouts show an event of the given rate at least once with probability `level`: geometric tail."""
-    return math.ceil(math.log(1 - level) / math.log(1 - rate))
+    if not 0 < rate <= 1:
+        raise InvalidArgument(f"an event of rate {rate} cannot be seen; give a rate above 0, up to 1")
+    missed = 2 * _tail(level)
+    return 1 if rate == 1 else math.ceil(math.log(missed) / math.log(1 - rate))
 
 
 def t_quantile(p: float, freedom: int) -> float:
@@ -274,7 +281,14 @@ def _power_factor(between: float, within: tuple[float, float], k: int, power: fl
 
 
 def _normal(level: float) -> float:
-    return NormalDist().inv_cdf((1 + level) / 2)
+    return NormalDist().inv_cdf(1 - _tail(level))
+
+
+def _tail(level: float) -> float:
+    """What an interval leaves out on each side."""
+    if not 0 < level < 1:
+        raise InvalidArgument(f"a level is a share between 0 and 1, such as {LEVEL}, got {level}")
+    return (1 - level) / 2
 
 
 def _check_counts(n: int, c: float, k: int) -> None:

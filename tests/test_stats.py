@@ -281,6 +281,34 @@ def test_mcnemar_is_the_exact_sign_test(b: int, c: int, p: float) -> None:
     assert mcnemar(b, c) == mcnemar(c, b) == pytest.approx(p)
 
 
+@pytest.mark.parametrize("level", [0.0, 1.0, 95.0, -0.5, math.nan])
+def test_a_level_that_is_no_share_is_refused(level: float) -> None:
+    """No interval of 95 times everything: each is a ValueError that says what a level is."""
+    message = r"a level is a share between 0 and 1, such as 0\.95, got"
+    for interval in (wilson, clopper_pearson, credible):
+        with pytest.raises(InvalidArgument, match=message):
+            interval(4, 2, level)
+    for of in (clustered, clustered_rate):
+        with pytest.raises(InvalidArgument, match=message):
+            of([[0.0], [1.0]], level)
+    with pytest.raises(InvalidArgument, match=message):
+        bootstrap([0.0, 1.0], level=level)
+    with pytest.raises(InvalidArgument, match=message):
+        runs_to_see(0.5, level)
+
+
+def test_what_no_number_of_rollouts_can_show_is_refused() -> None:
+    """An event that never comes, no difference, no tasks: a ValueError, where the formulas divide by zero."""
+    for rate in (0.0, -0.1, 1.5):
+        with pytest.raises(InvalidArgument, match=f"an event of rate {rate} cannot be seen; give a rate above 0"):
+            runs_to_see(rate)
+    assert runs_to_see(1.0) == 1
+    with pytest.raises(InvalidArgument, match="no number of tasks shows a difference of 0; give another"):
+        sample_size(0, between=0.1)
+    with pytest.raises(InvalidArgument, match="0 tasks show nothing; give at least 1"):
+        detectable(0, between=0.1)
+
+
 def test_mcnemar_refuses_negative_counts() -> None:
     """A negative count is a ValueError."""
     with pytest.raises(ValueError, match="discordant counts cannot be -1 and 2; count from 0"):
