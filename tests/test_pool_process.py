@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import os
 import shutil
 import sys
@@ -18,6 +19,7 @@ from processes import alive, descriptors, until
 
 from miroir.errors import ContainerPoolError, InvalidArgument, UrlFileError
 from miroir.pool import Change, Engine, Event, Pool, ProcessEngine, Timing
+from miroir.pool.owner import Owner
 from miroir.pool.process import ending
 from miroir.urls import read_urls
 
@@ -318,6 +320,22 @@ def test_a_server_that_is_replaced_leaves_no_file(temporary: Path) -> None:
         post(pool.urls[0], "crash")
         assert until(lambda: len(told[Change.READY]) == 2)
         assert len(list(folder.iterdir())) == before
+
+
+def test_folders_of_killed_pools_are_removed_by_the_next(temporary: Path) -> None:
+    """Only those whose owner is provably dead: another pool's, and what no pool made, stay."""
+    owners = {
+        "dead": dataclasses.replace(Owner.me(), began="1"),
+        "alive": Owner.me(),
+        "away": Owner("x", "", "", 1, ""),
+    }
+    for name, owner in owners.items():
+        (temporary / f"miroir-pool-{name}").mkdir()
+        (temporary / f"miroir-pool-{name}" / "owner").write_text(owner.dump())
+    (temporary / "miroir-pool-junk").mkdir()
+    with Pool(engine(), n=1):
+        pass
+    assert {path.name for path in temporary.iterdir()} == {"miroir-pool-alive", "miroir-pool-away", "miroir-pool-junk"}
 
 
 def test_output_of_any_length_blocks_nobody(tmp_path: Path) -> None:

@@ -18,11 +18,14 @@ from ..errors import ContainerPoolError, InvalidArgument
 from ..rest import secret_from
 from .deathpipe import DeathPipe
 from .logfile import LogFile
+from .owner import Owner
 from .slot import Container, Timing
 from .supervisor import Supervisor
 
 SERVE = (sys.executable, "-m", "miroir", "serve")
 _POLL_S = 0.02
+_PREFIX = "miroir-pool-"
+_OWNER = "owner"  # the file of a pool's folder that says whose it is
 
 
 class ProcessEngine(Supervisor):
@@ -72,7 +75,9 @@ class ProcessEngine(Supervisor):
                     f"{self._log_dir} is no folder for logs: {error.strerror}; name another"
                 ) from error
         try:
-            self._folder = Path(tempfile.mkdtemp(prefix="miroir-pool-"))
+            _sweep()
+            self._folder = Path(tempfile.mkdtemp(prefix=_PREFIX))
+            (self._folder / _OWNER).write_text(Owner.me().dump())
             self._pipe = DeathPipe()
         except OSError as error:
             why = os.strerror(error.errno) if error.errno else str(error)  # tempfile words some of its own
@@ -123,6 +128,15 @@ def ending(code: int) -> str:
         return f"was killed by {signal.Signals(-code).name}"
     except ValueError:  # a real-time signal, which has no name
         return f"was killed by signal {-code}"
+
+
+def _sweep() -> None:
+    """Remove the temporary folders of pools that were killed."""
+    for folder in Path(tempfile.gettempdir()).glob(f"{_PREFIX}*"):
+        with contextlib.suppress(OSError):
+            owner = Owner.parse((folder / _OWNER).read_text(errors="replace"))
+            if owner is not None and owner.is_dead():
+                shutil.rmtree(folder)
 
 
 class _Server(Container):
