@@ -308,6 +308,27 @@ class TestWaiting:
             release(held)
             release(broker.lease(timeout_s=5))
 
+    def test_interrupted_while_the_broker_starts(
+        self, opened: Opened, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        """Ctrl-C as its thread has just been started: that thread ends, quietly, and the next lease has its own."""
+        start = threading.Thread.start
+
+        def interrupted(thread: threading.Thread) -> None:
+            start(thread)
+            raise KeyboardInterrupt
+
+        with FakeFleet("free") as fleet:
+            broker = opened(fleet.urls)
+            with monkeypatch.context() as patch:
+                patch.setattr(threading.Thread, "start", interrupted)
+                with pytest.raises(KeyboardInterrupt):
+                    broker.lease(timeout_s=5)
+            release(broker.lease(timeout_s=5))
+
+        assert [thread.name for thread in threading.enumerate()].count("miroir-broker") == 1
+        assert not caplog.records
+
     def test_a_fleet_that_starts_late(self, opened: Opened) -> None:
         """A lease waits while nothing is alive, and has its container once one is."""
         with FakeFleet("down", "down") as fleet:

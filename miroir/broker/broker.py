@@ -178,10 +178,10 @@ class Broker:
         thread = threading.Thread(target=self._run, args=[prober], name="miroir-broker", daemon=True)
         try:
             thread.start()
+            self._thread, self._prober = thread, prober
         except BaseException:
             prober.close()
             raise
-        self._thread, self._prober = thread, prober
 
     def _wake(self) -> None:
         prober = self._prober
@@ -190,6 +190,9 @@ class Broker:
 
     def _run(self, prober: Prober) -> None:
         """What the broker's thread does, until nobody has waited for a second."""
+        with self._lock:  # which its starter holds
+            if self._prober is not prober:
+                return  # an interrupt came between
         try:
             needed_at = time.monotonic()
             while True:
