@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from miroir.disk import replace_file, sync_folder
+from miroir.disk import append, replace_file, sync_folder
 
 
 def test_a_file_is_replaced_whole(tmp_path: Path) -> None:
@@ -50,6 +50,37 @@ def test_a_link_stays_a_link(tmp_path: Path) -> None:
 
     assert link.is_symlink()
     assert real.read_bytes() == b"new"
+
+
+def test_what_is_appended_begins_a_line(tmp_path: Path) -> None:
+    """The file is created; a last line that nobody ended is ended first."""
+    path = tmp_path / "file"
+    append(path, b"one\n")
+    append(path, b"two")
+    append(path, b"three\n", durable=True)
+
+    assert path.read_bytes() == b"one\ntwo\nthree\n"
+
+
+def test_a_refused_end_leaves_the_file_as_it_was_mended(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What `begin` cut off is gone, and nothing of the data is there."""
+    path, write = tmp_path / "file", os.write
+    path.write_bytes(b"whole\nhalf")
+
+    def begin(descriptor: int) -> bytes:
+        os.ftruncate(descriptor, 6)
+        return b""
+
+    def full(descriptor: int, data: bytes) -> int:
+        if len(data) < 9:
+            raise OSError(28, "No space left on device")
+        return write(descriptor, bytes(data)[:4])
+
+    monkeypatch.setattr(os, "write", full)
+    with pytest.raises(OSError, match="No space left on device"):
+        append(path, b"too much\n", begin=begin)
+
+    assert path.read_bytes() == b"whole\n"
 
 
 def test_a_folder_that_is_none_is_refused(tmp_path: Path) -> None:
