@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from derive_records import LOOK, SUBMIT, derived, left_out, record, rows, saved
+from derive_records import SUBMIT, derived, left_out, record, rows, saved
 
 from miroir.derive import FORMATS, Options, derive
 from miroir.errors import RecordError
@@ -99,11 +99,3 @@ def test_episodes_of_one_name_have_files_of_their_own(tmp_path: Path) -> None:
     assert [file.name[:9] for file in files] == ["None-2.js", "None.json", "a_b-2.jso", "a_b.jsonl", "xxxxxxxxx"]
     asked = {rows(file)[2]["message"]["tool_calls"][0]["function"]["arguments"]["query"] for file in files}
     assert asked == set("01234")
-
-
-def test_a_value_that_parquet_cannot_hold_is_one_error(tmp_path: Path) -> None:
-    """It names the column, and nothing is written."""
-    pytest.importorskip("pyarrow")
-    with pytest.raises(RecordError, match=r"a value of trial does not fit into Parquet \(.*\); write JSON lines"):
-        derive(saved(tmp_path, [record(trial=2**70, calls=(LOOK,))]), "rewards", tmp_path / "rows.parquet")
-    assert [file.name for file in tmp_path.iterdir()] == ["traces.jsonl"]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import json
+import re
 import subprocess
 import sys
 from collections.abc import Callable
@@ -125,21 +126,37 @@ def package(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return site(tmp_path_factory.mktemp("package"))
 
 
+def written_to(out: Path, name: str, traces: Path, package: Path, python: Path) -> subprocess.CompletedProcess[str]:
+    """What became of `miroir derive` where pyarrow is."""
+    return subprocess.run(
+        [python, "-m", "miroir", "derive", traces, "--format", name, "--out", out],
+        env=offline(out.parent / "hf", PYTHONPATH=str(package)),
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+
+
+def test_a_value_that_parquet_cannot_hold(package: Path, python: Path, tmp_path: Path) -> None:
+    """It is one line that names the column, and nothing is written."""
+    traces = saved(tmp_path, [record(trial=2**70, calls=(("look", {"query": "owner"}),))])
+    done = written_to(tmp_path / "rows.parquet", "rewards", traces, package, python)
+
+    assert done.returncode == 2
+    assert re.fullmatch(
+        r"error: .*a value of trial does not fit into Parquet \(.*\); write JSON lines.*\n", done.stderr
+    )
+    assert not (tmp_path / "rows.parquet").exists()
+
+
 @pytest.mark.parametrize("name", ["sft", "dpo", "openai", "atif"])
 def test_parquet_loads_as_the_lines_do(
     name: str, traces: Path, made: Any, call: Any, package: Path, python: Path, tmp_path: Path
 ) -> None:
     """A Parquet file holds the same rows, objects whole, as the JSON lines."""
     out = tmp_path / "rows.parquet"
-    arguments = [python, "-m", "miroir", "derive", traces, "--format", name, "--out", out]
-    written = subprocess.run(
-        arguments,
-        env=offline(tmp_path / "hf", PYTHONPATH=str(package)),
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-    )
+    written = written_to(out, name, traces, package, python)
     assert written.returncode == 0, written.stderr
 
     done = call("load_rows.py", card(out), tmp_path / "loaded.jsonl", out)
