@@ -10,7 +10,6 @@ from typing import Any, NotRequired, TypedDict, cast
 
 from .. import wire
 
-SUBMIT = "submit"
 UNGRADED = "the environment ended the episode without a reward, or with one that is no number"
 UNENDED = "the environment did not end the episode, and gave no reward"
 
@@ -42,7 +41,7 @@ class Journal:
         self._began = time.monotonic()
         self._reward: float | None = None
         self._success: bool | None = None
-        self._ended_by = SUBMIT
+        self._ended_by = wire.SUBMIT
         self._fault = ""
 
     @property
@@ -61,7 +60,7 @@ class Journal:
         entry["seconds"] = round((time.monotonic() - at) * 1e6) / 1e6
         self.steps.append(cast("StepEntry", entry))
         if step["done"]:
-            self.end(step, SUBMIT if entry.get("tool") == SUBMIT else "done")
+            self.end(step, wire.SUBMIT if entry.get("tool") == wire.SUBMIT else "done")
 
     def end(self, reply: Mapping[str, Any], by: str) -> None:
         """The environment has ended the episode in this reply, which has the reward."""
@@ -133,7 +132,7 @@ def client_record(
             "harms": [],
         },
         "diagnostics": {
-            "steps": sum(1 for step in steps if step.get("tool") != SUBMIT),
+            "steps": sum(1 for step in steps if step.get("tool") != wire.SUBMIT),
             "tool_errors": sum(1 for step in steps if step["error"]),
         },
         "timings": {

@@ -19,7 +19,7 @@ from ..errors import CoworkerFailed, EnvError, InvalidArgument, NoEpisode, NotGr
 from ..urls import Urls
 from . import capability, verdict
 from .dialogue import Dialogue
-from .journal import SUBMIT, Journal, StepEntry, as_sent
+from .journal import Journal, StepEntry, as_sent
 from .keepalive import Keepalive
 
 
@@ -283,13 +283,13 @@ class Session:
 
     def _submits(self) -> bool:
         """Whether the server has the tool `submit`, as ours do."""
-        return not self._server.plain or any(tool["name"] == SUBMIT for tool in self._server.tools or ())
+        return not self._server.plain or wire.submits(self._server.tools or ())
 
     def _submit(self, journal: Journal) -> None:
         """End the episode; NotGraded when it is not over then, on a server of ours."""
         said = "its `submit` must answer done"
         try:
-            self._do(journal, {"tool": SUBMIT, "arguments": {}}, self._deadlines.finish_s)
+            self._do(journal, {"tool": wire.SUBMIT, "arguments": {}}, self._deadlines.finish_s)
         except EnvError as error:
             said = str(error)
         if self._server.plain:

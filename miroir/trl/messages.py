@@ -9,13 +9,12 @@ from typing import Any, cast
 
 from ..catalog import opening, prompt
 from ..chat.form import recorded
-from ..wire import Task, Tool
+from ..wire import Task, Tool, submits
 
 
 def asked(task: Task, tools: Sequence[Tool]) -> str:
     """What a dataset's row asks of the model: all of the prompt that is known before a reset."""
-    submit = any(tool["name"] == "submit" for tool in tools)
-    return prompt(task, datetime.now(UTC).date(), submit=submit).rpartition("\n\n")[0]
+    return prompt(task, datetime.now(UTC).date(), submit=submits(tools)).rpartition("\n\n")[0]
 
 
 def added(task: Task, tools: Sequence[Tool], observation: Mapping[str, Any]) -> str:
