@@ -64,7 +64,7 @@ def test_ends_while_its_environment_is_being_made() -> None:
 
 
 def test_ends_when_the_pipe_of_its_parent_closes() -> None:
-    """With --death-fd it ends by itself within two seconds once nobody holds the pipe's other end."""
+    """With --death-fd it ends by itself within seconds once nobody holds the pipe's other end."""
     reader, writer = os.pipe()
     with served(PUPPET, "--death-fd", str(reader), pass_fds=(reader,)) as (process, url), leased(url) as client:
         os.close(reader)
@@ -73,7 +73,7 @@ def test_ends_when_the_pipe_of_its_parent_closes() -> None:
         time.sleep(0.2)
         assert process.poll() is None
         os.close(writer)
-        assert until(lambda: process.poll() is not None) < 2
+        assert until(lambda: process.poll() is not None) < 8
 
 
 @pytest.mark.parametrize("importing", [False, True])
