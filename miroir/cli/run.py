@@ -177,8 +177,9 @@ def _calibrated(args: argparse.Namespace) -> Callable[[list[Task]], list[Task]] 
     if args.calibration is None:
         return None
     from ..calibrate import calibrated
+    from ..calibrate.entries import LEARNABLE
 
-    return lambda tasks: calibrated(tasks, args.calibration, keep=tuple(args.keep or ("learnable",)))
+    return lambda tasks: calibrated(tasks, args.calibration, keep=tuple(args.keep or (LEARNABLE,)))
 
 
 def _shard(text: str | None) -> tuple[int, int] | None:

@@ -55,13 +55,8 @@ def conversation(
     `reasoning` keeps what the model thought, `invalid_calls` also keeps conversations with calls that are not valid.
     """
     told = record.get("messages")
-    demanded = record.get("input_schemas")
-    reader = _Reader(
-        tools,
-        demanded if isinstance(demanded, Mapping) else {},
-        reasoning=reasoning,
-        invalid_calls=invalid_calls,
-    )
+    demanded = mapping(record.get("input_schemas"))
+    reader = _Reader(tools, demanded, reasoning=reasoning, invalid_calls=invalid_calls)
     for message in _objects(told) if told else _from_steps(record):
         reader.take(message)
     made = reader.conversation()

@@ -10,6 +10,8 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from ..records.shape import mapping
+
 Check = Callable[[Any], bool]
 
 
@@ -80,8 +82,7 @@ class _Compiler:
         return lambda value: any(_same(value, one) for one in allowed)
 
     def object(self, schema: Mapping[str, Any]) -> Check | None:
-        listed = schema.get("properties")
-        properties = {name: self.check(part) for name, part in (listed if isinstance(listed, Mapping) else {}).items()}
+        properties = {name: self.check(part) for name, part in mapping(schema.get("properties")).items()}
         required = frozenset(name for name in _list(schema.get("required")) if isinstance(name, str))
         others = self.check(schema.get("additionalProperties", True))
         if not (properties or required or "additionalProperties" in schema):

@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from ..chat.form import chat_tools
+from ..records.shape import rows
 from ..wire import Tool
 from .method import method_of, renames
 
@@ -44,7 +45,7 @@ class Toolbox:
             ]
         pairs = zip(self._own, self._described, strict=True)
         tools = [shown if spoken or own["function"]["name"] in self._demanded else own for own, shown in pairs]
-        called = _called(record.get("steps"))
+        called = [step.get("tool") for step in rows(record.get("steps"))]
         return {
             "tools": tools,
             "input_schemas": {name: self._demanded[name] for name in self._demanded if name in called},
@@ -67,8 +68,3 @@ def _shown(describe: Describe, method: Callable[..., str]) -> dict[str, Any] | N
         return describe(method)
     except Exception:  # whatever its kind: the trainer says it when it shows the tool
         return None
-
-
-def _called(steps: object) -> list[object]:
-    """The tools of a record's steps."""
-    return [step.get("tool") for step in steps if isinstance(step, Mapping)] if isinstance(steps, list) else []
