@@ -230,6 +230,7 @@ def runs_to_see(rate: float, level: float = LEVEL) -> int:
     return 1 if rate == 1 else math.ceil(math.log(missed) / math.log(1 - rate))
 
 
+@lru_cache(maxsize=4096)
 def t_quantile(p: float, freedom: int) -> float:
     """The p-quantile of Student's t. Source: Student 1908; by the beta quantile, DLMF 8.17."""
     if p < 0.5:

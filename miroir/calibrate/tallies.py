@@ -5,17 +5,21 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from datetime import datetime
 from typing import Any
 
 from ..errors import InvalidArgument, RecordError
 from ..records import required
-from ..records.schema import GRADE_KEYS, started
+from ..records.schema import GRADE_KEYS, moment
 from .names import named
 
 LATEST = "latest"
 LARGEST = 1e100  # numbers beyond it are none of a rollout's, and their squares no floats
 
 Agent = tuple[str | None, str | None]  # name and model
+NOBODY: Agent = (None, None)
+
+_NUMBERS = (float, int)
 
 
 @dataclass
@@ -35,30 +39,32 @@ class Tally:
     seconds: list[float] = field(default_factory=list)
     steps: list[float] = field(default_factory=list)
     tokens: list[float] = field(default_factory=list)
-    started: str = ""  # the last rollout, as text that sorts by time
-    agent: Agent = (None, None)  # of the graded rollouts
+    started: datetime | None = None  # the last rollout
+    agent: Agent = NOBODY  # of the graded rollouts
 
-    def add(self, record: Mapping[str, Any]) -> None:
-        """Count one record of this version."""
+    def add(self, record: Mapping[str, Any], agent: Agent) -> None:
+        """Count one record of this version, which the agent played."""
         metadata = record["metadata"]
-        self.started = max(self.started, started(record))
+        at = moment(record)
+        if at and (self.started is None or at > self.started):
+            self.started = at
         reward = record["reward"]
         if reward is None:
             self.void += 1
             self.harmed_void += metadata["harm"]
             self.void_by[str(metadata.get("ended_by"))] += 1
             return
-        self.agent = _agent_of(record)
+        self.agent = agent
         self.rewards.append(float(reward))
         self.successes += metadata["success"]
         self.harmed += metadata["harm"]
-        timings, usage = record.get("timings"), record.get("usage")
-        if (seconds := _part(timings, "episode_s", float, int)) is not None:
+        usage = record.get("usage")
+        if (seconds := _number(record.get("timings"), "episode_s")) is not None:
             self.seconds.append(seconds)
-        if (steps := _part(record.get("diagnostics"), "steps", int, float)) is not None:
+        if (steps := _number(record.get("diagnostics"), "steps")) is not None:
             self.steps.append(steps)
-        if (read := _part(usage, "prompt_tokens", int, float)) is not None:
-            self.tokens.append(read + (_part(usage, "completion_tokens", int, float) or 0))
+        if (read := _number(usage, "prompt_tokens")) is not None:
+            self.tokens.append(read + (_number(usage, "completion_tokens") or 0))
 
 
 def tally(
@@ -83,7 +89,7 @@ def tally(
         if agent in (None, who[0]) and model in (None, who[1]):
             if record["reward"] is not None or None not in who:  # a rollout can be void before its agent is known
                 agents[who] += 1
-            _version(found, record).add(record)
+            _version(found, record).add(record, who)
         else:
             others[who] += 1
         del record  # before the next one is parsed, which then takes its memory, still in the cache
@@ -119,7 +125,7 @@ def _one_version(tallies: list[Tally], versions: Collection[str]) -> Tally | Non
     if len(tallies) > 1:
         named_ones = [tally for tally in tallies if tally.task_hash in versions]
         if LATEST in versions and not named_ones:
-            latest = max(tally.started for tally in tallies)
+            latest = max((tally.started for tally in tallies if tally.started), default=None)
             named_ones = [tally for tally in tallies if tally.started == latest]
         tallies = named_ones
     return tallies[0] if len(tallies) == 1 else None
@@ -173,12 +179,13 @@ def _refuse_mixed_versions(mixed: Mapping[str, Mapping[str, Tally]]) -> None:
 def _agent_of(record: Mapping[str, Any]) -> Agent:
     """Who played, by name and model, as far as the record says."""
     agent = record.get("agent")
-    return _part(agent, "name", str), _part(agent, "model", str)
+    if type(agent) is not dict:
+        return NOBODY
+    name, model = agent.get("name"), agent.get("model")
+    return name if type(name) is str else None, model if type(model) is str else None
 
 
-def _part(section: Any, name: str, *types: type) -> Any:
-    """A part of one of the record's sections; None where either is missing, of another type, or beyond `LARGEST`."""
-    value = section.get(name) if type(section) is dict else None
-    if type(value) not in types or (isinstance(value, int | float) and not abs(value) <= LARGEST):
-        return None
-    return value
+def _number(section: Any, name: str) -> float | None:
+    """A number of one of the record's sections; None where either is missing, of another type, or beyond `LARGEST`."""
+    value: Any = section.get(name) if type(section) is dict else None
+    return value if type(value) in _NUMBERS and -LARGEST <= value <= LARGEST else None

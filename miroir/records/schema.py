@@ -80,12 +80,17 @@ def metrics(record: Mapping[str, Any]) -> dict[str, float]:
 
 def started(record: Mapping[str, Any]) -> str:
     """When the record's episode began, as text in UTC that sorts by time; "" where it does not say."""
+    at = moment(record)
+    return at.isoformat(timespec="microseconds") if at else ""
+
+
+def moment(record: Mapping[str, Any]) -> datetime | None:
+    """When the record's episode began, in UTC; None where it does not say."""
     try:
-        moment = datetime.fromisoformat(text(mapping(record.get("timings")).get("started_at")))
-        known = moment if moment.tzinfo else moment.replace(tzinfo=UTC)
-        return known.astimezone(UTC).isoformat(timespec="microseconds")
+        at = datetime.fromisoformat(text(mapping(record.get("timings")).get("started_at")))
+        return (at if at.tzinfo else at.replace(tzinfo=UTC)).astimezone(UTC)
     except (ValueError, OverflowError):
-        return ""
+        return None
 
 
 def voided(record: dict[str, Any]) -> dict[str, Any]:

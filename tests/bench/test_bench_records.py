@@ -22,9 +22,9 @@ STEPS = 20
 ROLLOUTS = 8  # of each task
 MOST_MB = 80
 
-# Best of several interleaved rounds: what else runs on the machine slows single ones.
+# The median of rounds in turn, each of both at about the same speed of the machine, which changes within seconds.
 RATES = """
-import contextlib, io, json, sys, time
+import contextlib, io, json, statistics, sys, time
 traces, out, quick = sys.argv[1:]
 if quick == "json":
     sys.modules["orjson"] = None
@@ -41,8 +41,13 @@ def timed(work):
         work()
     return time.perf_counter() - start
 
-rounds = [(timed(bare), timed(lambda: run_calibrate(traces, "m", out))) for _ in range(4)]
-print(min(one for one, _ in rounds) / min(one for _, one in rounds))
+def calibrating():
+    run_calibrate(traces, "m", out)
+
+rounds = []
+for _ in range(5):
+    rounds += [timed(bare) / timed(calibrating), 1 / (timed(calibrating) / timed(bare))]
+print(statistics.median(rounds))
 """
 
 MEMORY = (
