@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import importlib
 import importlib.util
 import json
 import os
@@ -110,18 +111,39 @@ def test_the_package_under_test_is_the_installed_one() -> None:
 
 
 def test_public_names_are_what_they_are_said_to_be() -> None:
-    """Every name of `__all__` is there, sorted, and nothing is defined in `__init__`."""
+    """Type checkers are told of every name of `__all__`, from the module that it is loaded from, and of no other."""
     tree = ast.parse((PACKAGE / "__init__.py").read_text())
+    told = {
+        alias.name: node.module for node in ast.walk(tree) if isinstance(node, ast.ImportFrom) for alias in node.names
+    }
 
     assert miroir.__all__ == sorted(miroir.__all__)
-    assert all(hasattr(miroir, name) for name in miroir.__all__)
-    assert not any(isinstance(node, ast.FunctionDef | ast.ClassDef) for node in tree.body)
+    for name in miroir.__all__:
+        assert getattr(miroir, name) is getattr(importlib.import_module(f"miroir.{told[name]}"), name)
+    assert told.keys() - set(miroir.__all__) == {"import_module", "Any", "TYPE_CHECKING"}
+    assert set(miroir.__all__) <= set(dir(miroir))
+    with pytest.raises(AttributeError, match="module 'miroir' has no attribute 'Sessoin'"):
+        miroir.Sessoin  # noqa: B018
+
+
+def test_names_load_what_they_need() -> None:
+    """`import miroir` loads no client, so a server needs none; a name or its module does, at the first use."""
+    code = """
+import sys, miroir
+assert not {"requests", "websockets", "miroir.errors"} & set(sys.modules)
+assert miroir.errors.EnvError is miroir.EnvError
+assert "requests" not in sys.modules
+from miroir import *
+assert Session is miroir.session.Session and "requests" in sys.modules
+"""
+    subprocess.run([sys.executable, "-c", code], check=True)
 
 
 def test_import_loads_no_extra() -> None:
-    """`import miroir` loads no package of an extra, and no server."""
-    code = "import json, sys, miroir; print(json.dumps(sorted({name.partition('.')[0] for name in sys.modules})))"
-    loaded = set(json.loads(subprocess.run([sys.executable, "-c", code], check=True, capture_output=True).stdout))
+    """All names of `miroir` load no package of an extra, and no server."""
+    code = "from miroir import *; import json, sys; print(json.dumps([*sys.modules]))"
+    modules = json.loads(subprocess.run([sys.executable, "-c", code], check=True, capture_output=True).stdout)
+    loaded = {name.partition(".")[0] for name in modules}
 
     assert loaded & {"starlette", "uvicorn", "tqdm", "orjson", "zstandard", "torch", "trl", "verifiers"} == set()
 
