@@ -35,6 +35,7 @@ UNKNOWN_COWORKER = "UNKNOWN_COWORKER"
 NOT_GRADED = "NOT_GRADED"
 
 _COMPACT = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), allow_nan=False)
+_BLANKS = " \t\n\r"
 _ESCAPED = json.JSONEncoder(separators=(",", ":"), allow_nan=False)
 
 SURFACES = ("api", "mcp", "code")
@@ -182,6 +183,8 @@ def read_health(status: int, content: bytes) -> Health:
 def encode(frame: Any) -> str:
     """The frame as compact JSON text; ValueError for NaN, Infinity and what JSON cannot hold."""
     text = _COMPACT.encode(frame)
+    if text.isascii():
+        return text
     try:
         text.encode()
     except UnicodeEncodeError:  # a lone surrogate: JSON can carry it escaped, UTF-8 cannot
@@ -197,13 +200,21 @@ def _finite(text: str) -> float | None:
 _LENIENT = json.JSONDecoder(parse_float=_finite, parse_constant=lambda _: None)
 
 
+def _lenient(text: str) -> Any:
+    text = text.strip(_BLANKS)
+    value, end = _LENIENT.raw_decode(text)  # which is quicker than `decode`, as it searches for no blanks
+    if end != len(text):
+        raise ValueError("a frame must be one JSON value, not several")
+    return value
+
+
 def decode(data: str | bytes, *, lenient: bool = False) -> dict[str, Any]:
     """The frame in `data`; ValueError when it is not a JSON object.
 
     NaN, Infinity and numbers beyond the floats read as floats that no JSON can hold, or as null where it is `lenient`.
     """
     text = data if isinstance(data, str) else data.decode()
-    frame = _LENIENT.decode(text) if lenient else json.loads(text)
+    frame = _lenient(text) if lenient else json.loads(text)
     if not isinstance(frame, dict):
         raise ValueError(f"a frame must be a JSON object, not {type(frame).__name__}")  # noqa: TRY004
     return frame
@@ -264,4 +275,4 @@ def result_of(observation: dict[str, Any]) -> Any:
     structured = result.get("structured_content")
     if isinstance(structured, dict):
         return structured
-    return "\n".join(str(block["text"]) for block in result["content"] if isinstance(block, dict) and "text" in block)
+    return "\n".join([str(block["text"]) for block in result["content"] if isinstance(block, dict) and "text" in block])

@@ -347,7 +347,16 @@ class TestBreaking:
         with pytest.raises(LinkClosed, match=r"^it sent a frame that nobody asked for$"):
             link.exchange(STATE, 5)
 
-    @pytest.mark.parametrize("junk", [b"not json", b"[1]", b'"text"', b"[" * 100_000, b"\xff\xfe"])
+    def test_blanks_around_a_reply(self, link: Transport, fleet: FakeFleet) -> None:
+        """JSON's blanks before and after the object are none of it."""
+        fleet[0].reply = lambda frame: [b'\r\n\t {"type": "state"} \t\r\n']
+
+        assert link.exchange(STATE, 5) == {"type": "state"}
+
+    @pytest.mark.parametrize(
+        "junk",
+        [b"not json", b"[1]", b'"text"', b"[" * 100_000, b"\xff\xfe", b"", b"{} {}", b"{}\xc2\xa0", b"\xef\xbb\xbf{}"],
+    )
     def test_junk_in_place_of_a_reply(self, link: Transport, fleet: FakeFleet, junk: bytes) -> None:
         """What is not a JSON object breaks the connection."""
         fleet[0].reply = lambda frame: [junk]

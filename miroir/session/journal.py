@@ -49,7 +49,7 @@ class Journal:
         """Whether the episode's time is over."""
         return self.max_seconds is not None and time.monotonic() - self._began >= self.max_seconds
 
-    def add(self, entry: dict[str, Any], step: wire.Step, at: float) -> None:
+    def add(self, entry: Any, step: wire.Step, at: float) -> None:
         """Keep a step: its tool and arguments, or its action, to which `at` (monotonic) and the outcome are added."""
         observation = step["observation"]
         entry["result"] = wire.result_of(observation)
@@ -58,7 +58,7 @@ class Journal:
         entry["done"] = step["done"]
         entry["at_s"] = round((at - self._began) * 1e6) / 1e6  # half the time of a round to six places
         entry["seconds"] = round((time.monotonic() - at) * 1e6) / 1e6
-        self.steps.append(cast("StepEntry", entry))
+        self.steps.append(entry)
         if step["done"]:
             self.end(step, wire.SUBMIT if entry.get("tool") == wire.SUBMIT else "done")
 

@@ -27,7 +27,7 @@ pytestmark = pytest.mark.bench
 SLACK = 3
 BATCH = 200
 ROUNDS = 5
-SLICES = 25
+SLICES = 40
 SLICE_S = 0.25
 
 
