@@ -6,7 +6,6 @@ import dataclasses
 import logging
 import os
 import signal
-import socket
 import subprocess
 import sys
 import threading
@@ -17,6 +16,7 @@ import pytest
 import requests
 from appworldhome import SERVER, data_root, docker_on_path, fake_python
 from dockerfake import DockerFake
+from ports import free_ports, listens
 from processes import alive, children, until
 
 import miroir.appworld
@@ -46,12 +46,8 @@ def docker(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[DockerFa
 
 @pytest.fixture
 def base() -> int:
-    """The first of some ports that are free now, and that no other process of these tests tries first."""
-    for slot in range(os.getpid(), os.getpid() + 37 * 20, 37):
-        base = 12000 + 8 * (slot % 1000)
-        if not any(_listens(port) for port in range(base, base + 4)):
-            return base
-    raise AssertionError("no free ports")
+    """The first of some ports that are free."""
+    return free_ports()
 
 
 @pytest.fixture
@@ -77,11 +73,6 @@ def make(request: pytest.FixtureRequest, tmp_path: Path, base: int, monkeypatch:
 
 
 on_both = pytest.mark.parametrize("make", ["docker", "process"], indirect=True)
-
-
-def _listens(port: int) -> bool:
-    with socket.socket() as probe:
-        return probe.connect_ex(("127.0.0.1", port)) == 0
 
 
 def server_pid(port: int) -> int:
@@ -154,7 +145,7 @@ def test_making_a_pool_starts_nothing(make: Maker, base: int) -> None:
 
     assert pool.ports == (base, base + 1)
     assert not pool.outputs_dir.exists()
-    assert not _listens(base)
+    assert not listens(base)
     assert children(os.getpid()) == []
 
 
@@ -216,7 +207,7 @@ def test_a_missing_data_root_is_told_before_anything_starts(make: Maker, base: i
     with pytest.raises(FileNotFoundError, match="appworld install && appworld download data --root"):
         make(data_root=tmp_path / "nowhere").start()
 
-    assert not _listens(base)
+    assert not listens(base)
     assert not (tmp_path / "outputs").exists()
 
 
@@ -247,7 +238,7 @@ def test_a_start_that_fails_leaves_nothing(
     with pytest.raises(ContainerPoolError, match="error while starting: it ended with exit code ") as caught:
         pool.start()
     assert "AppWorld is not fully installed" in caught.value.message
-    assert not _listens(base)
+    assert not listens(base)
     with pytest.raises(AppWorldError, match="the pool is not started"), pool.session("toy_1"):
         pytest.fail("it opened")
 
@@ -309,7 +300,7 @@ def test_a_port_of_someone_else_is_not_ours(make: Maker, base: int, request: pyt
     argv = [sys.executable, str(SERVER), "environment", "--port", str(base)]
     with subprocess.Popen(argv, stdout=subprocess.DEVNULL) as foreign:
         try:
-            assert until(lambda: _listens(base))
+            assert until(lambda: listens(base))
             with pytest.raises(ContainerPoolError, match=r"cannot be had|already allocated"):
                 make().start()
             assert requests.get(f"http://127.0.0.1:{base}/", timeout=5).status_code == 200
@@ -400,7 +391,7 @@ def test_a_server_that_died_while_free_harms_no_session(make: Maker, base: int) 
     """Nobody is handed a corpse."""
     with make() as pool:
         os.kill(server_pid(base), signal.SIGKILL)
-        assert until(lambda: not _listens(base))
+        assert until(lambda: not listens(base))
         with pool.session("toy_1") as session:
             assert session.execute("print 2") == "2"
 

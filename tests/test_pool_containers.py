@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 import os
 import signal
-import socket
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -14,6 +13,7 @@ from pathlib import Path
 import pytest
 import requests
 from dockerfake import DockerFake
+from ports import free_ports, listens
 from processes import alive, until
 
 from miroir.errors import ContainerPoolError, InvalidArgument, MiroirError
@@ -34,11 +34,8 @@ def docker(tmp_path: Path) -> Iterator[DockerFake]:
 
 @pytest.fixture
 def base() -> int:
-    """The first of some ports that are free now."""
-    for base in range(20000 + os.getpid() % 7000, 32000, 16):
-        if not any(map(_taken, range(base, base + 4))):
-            return base
-    raise AssertionError("no free ports")
+    """The first of some ports that are free."""
+    return free_ports()
 
 
 @pytest.fixture
@@ -63,11 +60,6 @@ def make(docker: DockerFake, base: int) -> Iterator[Maker]:
 def _soon(monkeypatch: pytest.MonkeyPatch) -> None:
     """Readiness is looked at often."""
     monkeypatch.setattr("miroir.pool.portpool.POLL_S", 0.05)
-
-
-def _taken(port: int) -> bool:
-    with socket.socket() as probe:
-        return probe.connect_ex(("127.0.0.1", port)) == 0
 
 
 def names(base: int) -> list[str]:
@@ -193,7 +185,7 @@ class TestStart:
         with pytest.raises(ContainerPoolError) as raised:
             pool.start()
         assert docker.containers == {}
-        assert not any(_taken(port) for port in pool.ports)
+        assert not any(listens(port) for port in pool.ports)
         text = str(raised.value)
         assert "error while starting: it ended with exit code 3, within 20 s; its log:" in text
         assert raised.value.log[-1] == "told to fail"

@@ -45,7 +45,7 @@ def calibrating():
     run_calibrate(traces, "m", out)
 
 rounds = []
-for _ in range(5):
+for _ in range(4):
     rounds += [timed(bare) / timed(calibrating), 1 / (timed(calibrating) / timed(bare))]
 print(statistics.median(rounds))
 """

@@ -16,6 +16,7 @@ from typing import Any
 import pytest
 import requests
 from docker.daemon import IMAGE, SERVE, Daemon, visible
+from ports import free_ports
 from processes import until
 
 from miroir import Session, tasks
@@ -317,10 +318,8 @@ class TestFixedPorts:
 
     @pytest.fixture
     def base(self) -> int:
-        """Two ports that are free."""
-        with socket.create_server(("127.0.0.1", 0)) as probe:
-            port: int = probe.getsockname()[1]
-        return min(port, 65000)
+        """The first of some ports that are free."""
+        return free_ports()
 
     def make(self, base: int, **options: Any) -> ContainerPool:
         """A pool of two that serve the office."""

@@ -12,7 +12,8 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from peers.servers import free_port, serving
+from peers.servers import serving
+from ports import free_ports
 from trainers.environment import interpreter, offline
 
 from miroir.cli import main
@@ -80,7 +81,7 @@ def train(rows: Path, folder: Path, steps: int) -> Path:
 @contextmanager
 def endpoint(model: Path, folder: Path) -> Iterator[str]:
     """The model behind an OpenAI-compatible endpoint, whose base URL this is."""
-    port = free_port()
+    port = free_ports()
     url = f"http://127.0.0.1:{port}/v1"
     command = [str(interpreter()), str(HERE / "serve.py"), str(model), str(port)]
     with serving(command, f"{url}/models", env=environment(folder)):

@@ -9,8 +9,9 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import NamedTuple
 
-from peers.servers import free_port, serving
+from peers.servers import serving
 from peers.venvs import venv
+from ports import free_ports
 
 VERSIONS = {"0.10.0": "openenv-0-10-0", "0.3.0": "openenv-core-0-3-0", "0.2.1": "openenv-core-0-2-1"}
 SCRIPT = Path(__file__).with_name("openenv_server.py")
@@ -31,7 +32,7 @@ def peers(version: str, *kinds: str) -> Iterator[list[Peer]]:
     with ExitStack() as stack, ThreadPoolExecutor(len(kinds)) as executor:
 
         def start(kind: str) -> Peer:
-            port = free_port()
+            port = free_ports()
             name, slots, *idle_s = [*kind.split(), "1"] if " " not in kind else kind.split()
             words = [str(python), str(SCRIPT), name, str(port), slots, *idle_s]
             context = serving(words, f"http://127.0.0.1:{port}/health", ready_s=READY_S)

@@ -10,8 +10,9 @@ from typing import Any
 import pytest
 import requests
 from peers.grid import MOVE, Grid
-from peers.servers import free_port, serving
+from peers.servers import serving
 from peers.venvs import venv
+from ports import free_ports
 
 from miroir import catalog
 from miroir.agents import ChatAgent
@@ -59,7 +60,7 @@ class Llmock:
 @pytest.fixture(scope="module")
 def root() -> Iterator[str]:
     """The root URL of a running llmock."""
-    port = free_port()
+    port = free_ports()
     command = [
         str(venv("llmock") / "bin" / "llmock"),
         "serve",

@@ -13,8 +13,9 @@ from typing import NamedTuple
 
 import pytest
 from peers.dropping import dropping
-from peers.servers import free_port, serving
+from peers.servers import serving
 from peers.venvs import venv
+from ports import free_ports
 
 from miroir import EnvError, Fleet, Session, catalog
 from miroir.check import check
@@ -42,7 +43,7 @@ class Server(NamedTuple):
 @pytest.fixture(scope="module")
 def server() -> Iterator[Server]:
     """The server."""
-    port = free_port()
+    port = free_ports()
     python = venv("openreward") / "bin" / "python"
     command = [str(python), str(HERE / "ors_server.py"), str(port)]
     with serving(command, f"http://127.0.0.1:{port}/health", env=QUIET, ready_s=120.0):

