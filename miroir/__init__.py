@@ -62,25 +62,11 @@ _HOMES = {
     "catalog": ("answering", "prompt", "tasks", "tools"),
     "coworkers": ("CoworkerModel", "answer_coworkers", "answerable"),
     "deadlines": ("Deadlines",),
-    "errors": (
-        "ConnectionFailed",
-        "ConnectionLost",
-        "CoworkerFailed",
-        "EnvError",
-        "HttpError",
-        "InvalidArgument",
-        "MiroirError",
-        "NoEpisode",
-        "NoFreeContainer",
-        "NotGraded",
-        "StepTimeout",
-        "ToolsError",
-        "UrlFileError",
-    ),
     "fleet": ("Fleet",),
     "records": ("metrics", "save_record"),
     "session": ("Session",),
     "urls": ("read_urls",),
+    "errors": (),  # the rest
 }
 _HOME = {name: home for home, names in _HOMES.items() for name in names}
 
@@ -88,9 +74,9 @@ _HOME = {name: home for home, names in _HOMES.items() for name in names}
 def __getattr__(name: str) -> Any:
     if name in _HOMES:
         return import_module(f".{name}", __name__)
-    if name not in _HOME:
+    if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    value = globals()[name] = getattr(import_module(f".{_HOME[name]}", __name__), name)
+    value = globals()[name] = getattr(import_module(f".{_HOME.get(name, 'errors')}", __name__), name)
     return value
 
 

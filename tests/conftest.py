@@ -10,6 +10,7 @@ import time
 from collections.abc import Iterator
 
 import pytest
+from ports import free_ports
 from processes import children, descriptors
 
 # A child started from the checkout must import the installed package, not the folder it stands in.
@@ -19,6 +20,12 @@ os.environ["PYTHONSAFEPATH"] = "1"
 signal.signal(signal.SIGINT, signal.default_int_handler)
 
 GRACE_S = 5.0  # how long a closing thread, socket or child may take to be gone
+
+
+@pytest.fixture
+def base() -> int:
+    """The first of some ports that are free."""
+    return free_ports()
 
 
 @pytest.fixture(autouse=True)

@@ -16,7 +16,7 @@ import pytest
 import requests
 from appworldhome import SERVER, data_root, docker_on_path, fake_python
 from dockerfake import DockerFake
-from ports import free_ports, listens
+from ports import listens
 from processes import alive, children, until
 
 import miroir.appworld
@@ -42,12 +42,6 @@ def docker(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[DockerFa
     monkeypatch.setenv("PATH", docker_on_path(tmp_path, fake.command, [sys.executable, str(SERVER)]))
     yield fake
     fake.close()
-
-
-@pytest.fixture
-def base() -> int:
-    """The first of some ports that are free."""
-    return free_ports()
 
 
 @pytest.fixture

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 import requests
 from dockerfake import DockerFake
-from ports import free_ports, listens
+from ports import listens
 from processes import alive, until
 
 from miroir.errors import ContainerPoolError, InvalidArgument, MiroirError
@@ -30,12 +30,6 @@ def docker(tmp_path: Path) -> Iterator[DockerFake]:
     fake = DockerFake(tmp_path / "docker")
     yield fake
     fake.close()
-
-
-@pytest.fixture
-def base() -> int:
-    """The first of some ports that are free."""
-    return free_ports()
 
 
 @pytest.fixture

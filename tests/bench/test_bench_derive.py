@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 from memory import PEAK
+from turns import TURNS
 
 pytestmark = pytest.mark.bench
 
@@ -25,19 +26,15 @@ SUCCESS = 0.42  # what share succeeds, as in tau-bench's airline: a row is made 
 LEAST = 0.5
 MOST_MB = 150
 
-# The median of rounds in turn, each of both at about the same speed of the machine, which changes within seconds.
-RATES = """
-import statistics, sys, time
+RATES = (
+    TURNS
+    + """
+import sys
 traces, out, quick = sys.argv[1:]
 if quick == "json":
     sys.modules["orjson"] = None
 from miroir.derive import derive
 from miroir.records import load
-
-def timed(work):
-    start = time.perf_counter()
-    work()
-    return time.perf_counter() - start
 
 def loaded():
     for _ in load(traces):
@@ -46,11 +43,9 @@ def loaded():
 def deriving():
     derive(traces, "sft", out, force=True)
 
-rounds = []
-for _ in range(3):
-    rounds += [timed(loaded) / timed(deriving), 1 / (timed(deriving) / timed(loaded))]
-print(statistics.median(rounds))
+print(times_as_long(loaded, deriving, 6))
 """
+)
 
 MEMORY = (
     PEAK

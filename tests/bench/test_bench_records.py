@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 from memory import PEAK
+from turns import TURNS
 
 pytestmark = pytest.mark.bench
 
@@ -22,9 +23,10 @@ STEPS = 20
 ROLLOUTS = 8  # of each task
 MOST_MB = 80
 
-# The median of rounds in turn, each of both at about the same speed of the machine, which changes within seconds.
-RATES = """
-import contextlib, io, json, statistics, sys, time
+RATES = (
+    TURNS
+    + """
+import contextlib, io, json, sys
 traces, out, quick = sys.argv[1:]
 if quick == "json":
     sys.modules["orjson"] = None
@@ -35,20 +37,13 @@ def bare():
         for line in file:
             json.loads(line)
 
-def timed(work):
-    start = time.perf_counter()
-    with contextlib.redirect_stdout(io.StringIO()):
-        work()
-    return time.perf_counter() - start
-
 def calibrating():
-    run_calibrate(traces, "m", out)
+    with contextlib.redirect_stdout(io.StringIO()):
+        run_calibrate(traces, "m", out)
 
-rounds = []
-for _ in range(4):
-    rounds += [timed(bare) / timed(calibrating), 1 / (timed(calibrating) / timed(bare))]
-print(statistics.median(rounds))
+print(times_as_long(bare, calibrating, 8))
 """
+)
 
 MEMORY = (
     PEAK

@@ -16,7 +16,6 @@ from typing import Any
 import pytest
 import requests
 from docker.daemon import IMAGE, SERVE, Daemon, visible
-from ports import free_ports
 from processes import until
 
 from miroir import Session, tasks
@@ -315,11 +314,6 @@ def test_what_a_killed_pool_left_is_removed_by_its_id(pool: Command) -> None:
 
 class TestFixedPorts:
     """`ContainerPool`, whose names and ports can be others'."""
-
-    @pytest.fixture
-    def base(self) -> int:
-        """The first of some ports that are free."""
-        return free_ports()
 
     def make(self, base: int, **options: Any) -> ContainerPool:
         """A pool of two that serve the office."""
